@@ -5,6 +5,7 @@
 
 #include "answers.h"
 #include "commands.h"
+#include "graph.h"
 #include "kiln/cmdline/reference.h"
 #include "kiln/wire/crash_report.h"
 #include "kiln/wire/printable.h"
@@ -37,6 +38,7 @@ struct Flags {
   kiln::cli::ReproduceFlags reproduce;
   kiln::cli::BundleFlags bundle;
   kiln::cli::TopFlags top;
+  kiln::cli::GraphFlags graph;
 };
 
 void add_kernel_commands(CLI::App& app, Flags& flags, Action& action) {
@@ -196,6 +198,7 @@ int main(int argc, char** argv) {
   Action action;
   add_kernel_commands(app, flags, action);
   add_entry_commands(app, flags, action);
+  kiln::cli::add_graph_commands(app, flags.graph, action);
   add_tune_command(app, action);
   add_daemon_commands(app, flags, action);
   if (auto printed = kiln::cmdline::print_reference(app, "kiln", argc, argv)) return *printed;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 
 #include "commands.h"
 #include "entries.h"
@@ -14,31 +13,10 @@
 #include "kiln/wire/printable.h"
 #include "kiln/wire/process.h"
 #include "kiln/wire/trusted.h"
+#include "scratch_directory.h"
 
 namespace kiln::cli {
 namespace {
-
-namespace fs = std::filesystem;
-
-// Removed with what is in it.
-class ScratchDirectory {
- public:
-  ScratchDirectory() : path_(fs::temp_directory_path().string() + "/kiln-reproduce.XXXXXX") {
-    if (!::mkdtemp(path_.data())) path_.clear();
-  }
-  ~ScratchDirectory() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  ScratchDirectory(const ScratchDirectory&) = delete;
-  ScratchDirectory& operator=(const ScratchDirectory&) = delete;
-
-  bool is_there() const { return !path_.empty(); }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
 
 Result<std::string> worker_program(const std::string& stated) {
   if (!stated.empty()) {
@@ -52,7 +30,7 @@ Result<std::string> worker_program(const std::string& stated) {
 
 // What the compiler makes of the request; it writes its phases to standard error.
 Result<std::string> compile_again(const std::string& worker, std::span<const std::byte> request) {
-  ScratchDirectory scratch;
+  ScratchDirectory scratch("kiln-reproduce");
   if (!scratch.is_there()) return internal_error("no directory for temporary files can be made");
   const std::span<const std::byte> pieces[] = {request};
   if (auto written = wire::write_file(scratch / "request", pieces); !written) return written.error();

@@ -1,0 +1,55 @@
+#include "graph.h"
+
+#include "kiln/graph/text.h"
+#include "kiln/wire/files.h"
+
+namespace kiln::cli {
+
+Result<graph::Graph> load_graph(const std::string& file) {
+  auto text = wire::read_text(file);
+  if (!text) return text.error();
+  return graph::parse(*text, file);
+}
+
+namespace {
+
+using Action = std::function<Result<void>()>;
+
+void add_file_commands(CLI::App& graph, GraphFileFlags& flags, Action& action) {
+  const auto add = [&](const char* name, const char* help, Result<void> (*function)(const GraphFileFlags&)) {
+    CLI::App* command = graph.add_subcommand(name, help);
+    command->add_option("file", flags.file, "Graph in text form (.kg)")->required();
+    command->callback([&flags, &action, function] { action = [&flags, function] { return function(flags); }; });
+    return command;
+  };
+  CLI::App* print = add("print", "Print a graph in its usual form", print_graph);
+  print->add_flag("--locations", flags.locations, "The source line behind each node");
+  add("verify", "Check a graph against the rules of the language", verify_graph);
+  add("hash", "Print a graph's identity: SHA-256 of its canonical form", hash_graph);
+  CLI::App* draw = add("draw", "Draw a graph, or write a page with text and drawing", draw_graph);
+  draw->add_option("-o,--output", flags.output, "FILE.dot, FILE.svg (by Graphviz) or FILE.html")->required();
+  draw->add_flag("--no-views", flags.no_views, "Views as labels of edges");
+}
+
+}  // namespace
+
+void add_graph_commands(CLI::App& app, GraphFlags& flags, Action& action) {
+  CLI::App* graph = app.add_subcommand("graph", "Graphs in text form (.kg)");
+  graph->require_subcommand(1);
+  add_file_commands(*graph, flags.file, action);
+
+  CLI::App* run = graph->add_subcommand("run", "Evaluate a graph on .npy files: exact, and slow");
+  run->add_option("file", flags.run.file, "Graph in text form (.kg)")->required();
+  run->add_option("--input", flags.run.inputs, "x=@in.npy, or lr=0.1 of a scalar; repeated")->allow_extra_args(false);
+  run->add_option("--output", flags.run.outputs, "y=@out.npy; outputs without a file are printed")
+      ->allow_extra_args(false);
+  run->add_option("--size", flags.run.sizes, "n=128: a dim that no input's shape says")->allow_extra_args(false);
+  run->add_flag("--wide", flags.run.wide, "Compute and keep floats of all types in f64");
+  run->add_flag("!--no-index-checks", flags.run.check_indices, "Let indices outside read anything instead of failing");
+  run->add_option("--memory", flags.run.memory_bytes, "Refuse graphs that need more")
+      ->transform(CLI::AsSizeValue(false))
+      ->default_str("8GiB");
+  run->callback([&] { action = [&] { return run_graph(flags.run); }; });
+}
+
+}  // namespace kiln::cli

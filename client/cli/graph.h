@@ -1,0 +1,23 @@
+// `kiln graph …`: commands on graphs (.kg).
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+
+#include "graph_file.h"
+#include "graph_run.h"
+#include "kiln/graph/ir.h"
+
+namespace kiln::cli {
+
+struct GraphFlags {
+  GraphFileFlags file;
+  GraphRunFlags run;
+};
+void add_graph_commands(CLI::App& app, GraphFlags& flags, std::function<Result<void>()>& action);
+
+// A graph file, parsed and verified.
+Result<graph::Graph> load_graph(const std::string& file);
+
+}  // namespace kiln::cli

@@ -1,0 +1,75 @@
+// `kiln graph print`, `verify`, `hash` and `draw`.
+#include "cli_helpers.h"
+
+namespace kiln::cli::testing {
+namespace {
+
+constexpr const char* kGraph = R"(dim n
+
+graph g(%x: f32[n, 4]) {
+  %y = softmax %x {axis = 1} : f32[n, 4]
+  output y = %y
+}
+)";
+
+class GraphFile : public CliTest {
+ protected:
+  void SetUp() override {
+    CliTest::SetUp();
+    write("g.kg", kGraph);
+  }
+};
+
+TEST_F(GraphFile, PrintGivesTheUsualForm) {
+  write("loose.kg", "dim n graph g(%x:f32[n,4]){%y=softmax %x{axis=1} output y=%y}");
+  EXPECT_EQ(kiln({"graph", "print", "loose.kg"}).output, kGraph);
+  const Outcome located = kiln({"graph", "print", "--locations", "g.kg"});
+  EXPECT_NE(located.output.find("f32[n, 4]  // g.kg:4:3\n"), std::string::npos) << located.output;
+}
+
+TEST_F(GraphFile, VerifySaysSo) {
+  const Outcome outcome = kiln({"graph", "verify", "g.kg"});
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_EQ(outcome.output, "g.kg: graph `g` of 1 node is valid\n");
+}
+
+TEST_F(GraphFile, MistakesHaveTheirPlace) {
+  write("bad.kg", "graph g(%x: f32[4]) {\n  %y = softmax %z {axis = 0}\n  output y = %y\n}\n");
+  for (const char* command : {"print", "verify", "hash"}) {
+    const Outcome outcome = kiln({"graph", command, "bad.kg"});
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_TRUE(outcome.errors.starts_with("kiln: bad.kg:2:16: error: `%z` is not defined above")) << outcome.errors;
+  }
+}
+
+TEST_F(GraphFile, HashDoesNotDependOnNames) {
+  write("other.kg", "dim m graph g(%x: f32[m,4]) { %other = softmax %x {axis=1} output y = %other }");
+  write("same.kg", "dim n graph g(%x: f32[n,4]) { %other = softmax %x {axis=1} output y = %other }");
+  const std::string hash = kiln({"graph", "hash", "g.kg"}).output;
+  EXPECT_EQ(hash.size(), 65u);
+  EXPECT_EQ(kiln({"graph", "hash", "same.kg"}).output, hash);
+  EXPECT_NE(kiln({"graph", "hash", "other.kg"}).output, hash);
+}
+
+TEST_F(GraphFile, DrawWritesDotAndAPage) {
+  EXPECT_EQ(kiln({"graph", "draw", "g.kg", "-o", "g.dot"}).code, 0);
+  EXPECT_TRUE(read("g.dot").starts_with("digraph \"g\" {"));
+  EXPECT_EQ(kiln({"graph", "draw", "g.kg", "-o", "g.html"}).code, 0);
+  EXPECT_NE(read("g.html").find("%y = softmax %x"), std::string::npos);
+}
+
+TEST_F(GraphFile, DrawSaysWhatItCannot) {
+  EXPECT_EQ(kiln({"graph", "draw", "g.kg", "-o", "g.png"}).errors,
+            "kiln: g.png: a drawing is a .dot, .svg or .html file\n");
+  const std::string path_before = std::getenv("PATH");
+  ::setenv("PATH", "/nothing", 1);
+  const Outcome outcome = kiln({"graph", "draw", "g.kg", "-o", "g.svg"});
+  ::setenv("PATH", path_before.c_str(), 1);
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_EQ(outcome.errors,
+            "kiln: g.svg: an SVG is drawn by Graphviz' `dot`, which is not in PATH; write a .dot or .html file\n");
+  EXPECT_FALSE(exists("g.svg"));
+}
+
+}  // namespace
+}  // namespace kiln::cli::testing
