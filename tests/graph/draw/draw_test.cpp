@@ -7,8 +7,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "kiln/graph/text.h"
 #include "graph/op_examples.h"
+#include "kiln/graph/text.h"
 
 namespace kiln::graph {
 namespace {
