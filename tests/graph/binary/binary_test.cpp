@@ -101,6 +101,25 @@ TEST(GraphBinary, RefusesLongerFormsOfNumbers) {
   EXPECT_EQ(graph.error().message, "graph: the graph is not in its shortest form");
 }
 
+// Found by the fuzzer: the printed graph had another dim, and so another key.
+TEST(GraphBinary, RefusesDimsThatTextCannotName) {
+  Graph graph = parsed("dim n\ngraph g(%x: f32[n]) {\n  %y = neg %x\n  output y = %y\n}\n");
+  graph.dims[0].name = "n m";
+  const auto again = decode(encode(graph));
+  ASSERT_FALSE(again);
+  EXPECT_THAT(again.error().message, testing::HasSubstr("needs a name of letters"));
+}
+
+// Found by the fuzzer: two forms of one node gave two keys.
+TEST(GraphBinary, RefusesOperandsWithoutAPlace) {
+  Graph graph = parsed("graph g(%x: f32[2, 4], %w: f32[8, 4]) {\n  %y = linear %x, %w\n  output y = %y\n}\n");
+  graph.bodies[0].operands.pop_back();
+  --graph.bodies[0].nodes[0].operand_count;
+  const auto again = decode(encode(graph));
+  ASSERT_FALSE(again);
+  EXPECT_THAT(again.error().message, testing::HasSubstr("linear: operands that are left out at the end have no place"));
+}
+
 std::string key_of(const std::string& text) { return key(parsed(text)); }
 
 TEST(GraphKey, DoesNotDependOnOrderOrNames) {

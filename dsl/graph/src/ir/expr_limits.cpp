@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kiln/dsl/text_format.h"
 #include "kiln/graph/extents.h"
 
 namespace kiln::graph {
@@ -71,6 +72,8 @@ const char* type_problem(const TensorType& type, std::span<const DimInfo> dims) 
 
 const char* dim_problem(const DimInfo& dim) {
   if (dim.name.empty()) return "has no name";
+  // Expressions mention it bare; another name would print as a third.
+  if (!dsl::is_name(dim.name)) return "needs a name of letters, digits, _ and ., beginning with no digit or point";
   if (dim.low < 0 || dim.high < dim.low || dim.high > DimInfo::kMost) return "needs 0 <= low <= high <= 2^40";
   if (dim.multiple < 1 || dim.multiple > DimInfo::kMost) return "needs a multiple of 1 to 2^40";
   const int64_t first = (dim.low + dim.multiple - 1) / dim.multiple * dim.multiple;

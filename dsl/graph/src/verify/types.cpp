@@ -25,6 +25,11 @@ class TypeCheck {
     for (const TypeId operand : operands_) types_.push_back(operand == kNone ? nullptr : &graph_.types[operand]);
     auto inferred = infer_types(graph_, node.op, types_, graph_.attrs(node));
     if (!inferred) return failure_at(graph_, body, node, inferred.error().message);
+    // As GraphBuilder has them: with two forms of one node, a graph would have two keys.
+    const std::vector<OperandInfo>& table = info(node.op).operands;
+    if (!table.empty() && table.back().optional && operands_.size() < table.size()) {
+      return failure_at(graph_, body, node, op_name(node) + ": operands that are left out at the end have no place");
+    }
     if (auto fine = same_results(body, node, *inferred); !fine) return fine;
     known_.insert(node.op, node.attrs, operands_, results_);
     return {};

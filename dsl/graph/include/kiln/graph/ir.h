@@ -95,7 +95,7 @@ struct Body {
   std::vector<Input> inputs;
   std::vector<Output> outputs;
   std::vector<Node> nodes;
-  std::vector<ValueId> operands;  // of all nodes; kNoValue where an optional one is left out
+  std::vector<ValueId> operands;  // of all nodes; kNoValue where an optional one is left out, at the end too
   std::vector<Value> values;
   std::map<ValueId, std::string> names;  // for readers only; unique in the body, inputs' not among them
 
