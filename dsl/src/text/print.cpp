@@ -56,7 +56,7 @@ class Printer {
       out_ += "  constexpr " + constexprs_[i] + (value ? " = " + std::to_string(*value) : "") + "\n";
     }
     for (const auto& [target, values] : kernel_.target_defaults) {
-      out_ += "  defaults " + quoted(target) + " {";
+      out_ += "  defaults " + in_quotes(target) + " {";
       std::string items;
       for (const auto& [name, value] : values) {
         items += (items.empty() ? "" : ", ") + config_name(name) + " = " + target::option_value_text(name, value);
@@ -64,7 +64,7 @@ class Printer {
       out_ += items + "}\n";
     }
     for (const SpaceAxis& axis : kernel_.space) {
-      out_ += "  space " + (axis.target.empty() ? "" : quoted(axis.target) + " ") + config_name(axis.name) + " = [";
+      out_ += "  space " + (axis.target.empty() ? "" : in_quotes(axis.target) + " ") + config_name(axis.name) + " = [";
       for (size_t i = 0; i < axis.values.size(); ++i) {
         out_ += (i ? ", " : "") + target::option_value_text(axis.name, axis.values[i]);
       }
@@ -72,7 +72,7 @@ class Printer {
     }
     for (const Condition& constraint : kernel_.constraints) {
       out_ += "  where " + to_string(constraint.expr, names_) +
-              (constraint.message.empty() ? "" : ", " + quoted(constraint.message)) + "\n";
+              (constraint.message.empty() ? "" : ", " + in_quotes(constraint.message)) + "\n";
     }
     for (const ArrayInfo& array : kernel_.arrays) {
       out_ += "  array " + param_name(array.param) + " = " + to_string(array.elements, names_);
@@ -226,7 +226,7 @@ class Printer {
       return expected.kind == AttrKind::kLiteral ? number_text(op, *expr) : to_string(*expr, names_);
     if (const auto* shape = std::get_if<std::vector<Expr>>(&attr)) return list(*shape);
     if (const ElementType* element = std::get_if<ElementType>(&attr)) return std::string(info(*element).name);
-    if (const auto* text = std::get_if<std::string>(&attr)) return quoted(*text);
+    if (const auto* text = std::get_if<std::string>(&attr)) return in_quotes(*text);
     // A literal is of the element type that the op's other attribute names.
     for (const Attr& other : op.attrs) {
       if (const ElementType* element = std::get_if<ElementType>(&other)) {

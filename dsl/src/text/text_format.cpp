@@ -2,7 +2,7 @@
 
 namespace kiln::dsl {
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   static constexpr unsigned char kBeforeC1 = 0xc2;
   auto is_c1 = [&](size_t i) { return i < text.size() && (static_cast<unsigned char>(text[i]) & 0xe0) == 0x80; };
   std::string out = "\"";

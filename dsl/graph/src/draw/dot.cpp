@@ -22,7 +22,7 @@ class Dot {
   Dot(const Graph& graph, const DrawOptions& options) : graph_(graph), options_(options), names_(graph) {}
 
   std::string run() {
-    out_ = "digraph " + dsl::quoted(graph_.main().name) + " {\n";
+    out_ = "digraph " + dsl::in_quotes(graph_.main().name) + " {\n";
     out_ +=
         "  graph [rankdir=TB, compound=true, ranksep=0.3, nodesep=0.25, fontname=\"Helvetica\", fontsize=11, "
         "labeljust=l];\n"

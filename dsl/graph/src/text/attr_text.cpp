@@ -50,7 +50,7 @@ struct AttrText {
     out.back() = ',';
     return out + " … " + std::to_string(data.size()) + " elements]";
   }
-  std::string operator()(const std::string& text) const { return dsl::quoted(text); }
+  std::string operator()(const std::string& text) const { return dsl::in_quotes(text); }
 };
 
 }  // namespace

@@ -24,7 +24,7 @@ std::vector<std::string> unique_names(const Items& items, const std::string& fal
 
 }  // namespace
 
-std::string text_name(const std::string& name) { return dsl::is_name(name) ? name : dsl::quoted(name); }
+std::string text_name(const std::string& name) { return dsl::is_name(name) ? name : dsl::in_quotes(name); }
 
 // Expressions mention dims without a mark, so theirs are words.
 PrintNames::PrintNames(const Graph& graph)

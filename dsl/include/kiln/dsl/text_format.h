@@ -30,7 +30,7 @@ inline const char* name_problem(std::string_view text) {
 
 // In double quotes, as the text forms have strings. Of control characters, also those of two bytes (C1), none is left:
 // a terminal would obey them.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 
 // A number of an element type, by its bits: ints in decimal, floats as the shortest decimal that reads back to the same
 // bits, `inf`, `-inf`, `nan`, and any other NaN as 0x….
