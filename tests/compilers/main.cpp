@@ -1,7 +1,7 @@
-// kernel-keys: the key of each traced kernel, one `name key` line each. For the comparison of two compilers' builds
-// also
+// kernel-keys: the key of each traced kernel and graph, one `name key` line each. For the comparison of two compilers'
+// builds also
 //   kernel-keys --text       the canonical form behind each key, without names
-//   kernel-keys --traced     the ops in the order in which they were traced
+//   kernel-keys --traced     the ops, or of graphs the nodes, in the order in which they were traced
 //   kernel-keys --compiler   which compiler built this
 #include <cstdio>
 #include <string_view>
@@ -9,6 +9,9 @@
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/canonical.h"
 #include "kiln/dsl/text.h"
+#include "kiln/graph/binary.h"
+#include "kiln/graph/text.h"
+#include "traced_graphs.h"
 #include "traced_kernels.h"
 
 namespace {
@@ -28,6 +31,20 @@ const char* compiler() {
 #endif
 }
 
+int print_graphs(std::string_view mode) {
+  for (const auto& [name, traced] : kiln::compilers::traced_graphs()) {
+    const auto& ir = traced.ir();
+    if (!ir) return std::fprintf(stderr, "%s: %s\n", name.c_str(), ir.error().message.c_str()), 1;
+    if (mode == "--traced") {
+      std::printf("%s", kiln::graph::print(*ir).c_str());
+      continue;
+    }
+    std::printf("%s %s\n", name.c_str(), kiln::graph::key(*ir).c_str());
+    if (mode == "--text") std::printf("%s", kiln::graph::print(kiln::graph::canonical(*ir)).c_str());
+  }
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -45,4 +62,5 @@ int main(int argc, char** argv) {
     std::printf("%s %s\n", name.c_str(), key.c_str());
     if (mode == "--text") std::printf("%s", nameless(kiln::dsl::canonicalise(*ir)).c_str());
   }
+  return print_graphs(mode);
 }

@@ -33,6 +33,7 @@ TEST(FuzzRegressions, FilesOfTheTreeAreSurvived) {
   // Text for the one target, junk for the others.
   EXPECT_GT(run_all(fs::path(KILN_SOURCE_DIR) / "dsl/examples"), 0u);
   EXPECT_GT(run_all(fs::path(KILN_SOURCE_DIR) / "tests/golden"), 0u);
+  EXPECT_GT(run_all(fs::path(KILN_SOURCE_DIR) / "tests/golden/graph"), 0u);
 }
 
 TEST(FuzzRegressions, EmptyInput) {

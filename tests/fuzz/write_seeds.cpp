@@ -2,6 +2,7 @@
 // each.
 //   text    the kernels of SOURCE/dsl/examples and SOURCE/tests/golden, the traced kernels, and each op's example
 //   binary  those that are sound, in the three forms of binary_target.cpp
+//   graph_text, graph_binary   the graphs of SOURCE/tests/golden/graph, the traced ones, and each op's example
 //   frame   one frame of each kind of message, and a cache entry
 //   entry   cache entries
 #include <filesystem>
@@ -11,12 +12,16 @@
 #include <set>
 #include <sstream>
 
+#include "../compilers/traced_graphs.h"
 #include "../compilers/traced_kernels.h"
 #include "../dsl/op_examples.h"
+#include "../support/graph/op_examples.h"
 #include "binary/binary_format.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/text.h"
 #include "kiln/dsl/verify.h"
+#include "kiln/graph/binary.h"
+#include "kiln/graph/text.h"
 #include "kiln/wire/entry.h"
 #include "kiln/wire/json.h"
 #include "kiln/wire/messages.h"
@@ -30,13 +35,19 @@ using Bytes = std::vector<std::byte>;
 class Writer {
  public:
   explicit Writer(fs::path out) : out_(std::move(out)) {
-    for (const char* target : {"text", "binary", "frame", "entry"}) fs::create_directories(out_ / target);
+    for (const char* target : {"text", "binary", "frame", "entry", "graph_text", "graph_binary"})
+      fs::create_directories(out_ / target);
   }
 
   void text(const std::string& name, const std::string& text) {
     write("text/" + name, std::as_bytes(std::span(text)));
     const auto kernel = dsl::parse(text, name);
     if (kernel && dsl::verify(*kernel)) binary(name, *kernel);
+  }
+
+  void graph(const std::string& name, const std::string& text) {
+    write("graph_text/" + name, std::as_bytes(std::span(text)));
+    if (const auto graph = graph::parse(text, name)) write("graph_binary/" + name, graph::encode(*graph));
   }
 
   void frame(const std::string& name, wire::Type type, const std::string& text, std::span<const std::byte> body) {
@@ -172,6 +183,35 @@ std::set<std::string> words_of_the_language() {
   return out;
 }
 
+std::set<std::string> words_of_graphs() {
+  std::set<std::string> out = {"graph",  "body @",   "kernel @", "dim",       "multiple",   "..",      "donated to",
+                               "output", "operands", "results",  "arguments", "gradient @", "operand", "result",
+                               "_",      "%",        "@",        "inf",       "nan"};
+  for (const graph::OpInfo& op : graph::op_table()) {
+    out.insert(op.name);
+    for (const graph::AttrInfo& attr : op.attrs) {
+      out.insert(attr.name + " = ");
+      out.insert(attr.values.begin(), attr.values.end());
+    }
+  }
+  for (int i = 0; i < dsl::kElementTypeCount; ++i) {
+    out.insert(std::string(dsl::info(static_cast<dsl::ElementType>(i)).name) + "[");
+  }
+  return out;
+}
+
+bool write_graphs(Writer& out, const fs::path& source) {
+  for (const auto& entry : fs::directory_iterator(source / "tests/golden/graph")) {
+    if (entry.path().extension() == ".kg") out.graph(entry.path().stem().string(), read_file(entry.path()));
+  }
+  for (const graph::OpInfo& op : graph::op_table()) out.graph("op_" + op.name, graph::example_graph(op.op));
+  for (const auto& [name, traced] : compilers::traced_graphs()) {
+    if (!traced.ir()) return std::cerr << name << ": " << traced.ir().error().message << "\n", false;
+    out.graph(name, graph::print(*traced.ir()));
+  }
+  return true;
+}
+
 void write_frames(Writer& out) {
   const std::string code = "code", metadata = R"({"target": "cpu", "params": []})";
   const auto bytes = std::as_bytes(std::span(code));
@@ -230,12 +270,15 @@ int main(int argc, char** argv) {
     out.text("traced_" + name, dsl::print(*ir));
   }
   for (const dsl::OpInfo& op : dsl::op_table()) out.text("op_" + op.name, dsl::testing::example_kernel(op));
+  if (!write_graphs(out, source)) return 1;
   write_frames(out);
   if (!write_entries(out)) return std::cerr << "the entries could not be written\n", 1;
 
   const std::set<std::string> words = words_of_the_language();
   out.dictionary("text", words);
   out.dictionary("binary", {dsl::kCanonicalTag, dsl::kDebugTag, "asm", "llvm", "obj"});
+  out.dictionary("graph_text", words_of_graphs());
+  out.dictionary("graph_binary", {"kiln-graph-1", dsl::kCanonicalTag, dsl::kDebugTag});
   out.dictionary("frame", {"KILN", "KNCE", "version", "client", "build_id", "want", "replace", "deadline_ms",
                            "priority", "background", "trace_id", "code", "message", "retryable", "min_version", "pid"});
   out.dictionary("entry", {"KNCE", "target", "params", "client", "trace_id", "phases", "{}", "[]"});
