@@ -25,5 +25,5 @@ set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 # What a program that links the client libraries is built with; KilnConfig.cmake looks for them.
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libboost1.81-dev, libssl-dev, libxxhash-dev, pkg-config")
-set(CPACK_DEBIAN_PACKAGE_SUGGESTS "cmake, g++")
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "cmake, g++, graphviz")
 include(CPack)
