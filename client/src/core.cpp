@@ -41,7 +41,7 @@ Result<std::shared_ptr<Connection>> Core::connection(uint32_t deadline_ms) {
 
 Result<std::string> Core::resolve_target(const std::string& target, uint32_t deadline_ms) {
   const std::string kind = target.substr(0, target.find(':'));
-  const bool on_device = gpu::is_device_kind(kind);
+  const bool on_device = gpu::is_gpu_kind(kind);
   if (auto known = target::check_gpu_target(target); !known) return known.error();
   if (target == kInterpreter || (kind != target && (kind == "cpu" || on_device))) return target;
   if (on_device) {

@@ -140,7 +140,7 @@ Result<void> UntypedFunction::launch(std::span<const Argument> arguments, const 
   if (variant.facts != exact && !variant.concrete && state->core->specialises()) state->specialise_later(exact);
   if (variant.quick) [[unlikely]]
     state->replace_later();
-  return launch_variant(variant, kernel, state->layout, arguments, options);
+  return launch_variant(variant, kernel, state->layout, arguments, options, state_);
 }
 
 Result<void> UntypedFunction::prepare(std::span<const Argument> arguments) const {

@@ -1,7 +1,10 @@
 // A launch: the grid from the arguments, the arguments into the entry's parameter block, the programs on threads.
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
+#include "cpu/cpu_driver.h"
+#include "gpu/device_state.h"
 #include "gpu/kernel_code.h"
 #include "kiln/dsl/conditions.h"
 #include "kiln/dsl/instantiate.h"
@@ -120,20 +123,53 @@ void print_to_stderr(const dsl::PrintRecord& record) { std::fputs(dsl::to_string
 
 bool prints(const Variant& variant) { return variant.concrete || !variant.reports.prints.empty(); }
 
+Result<void> launch_on_cpu(const Variant& variant, const dsl::Kernel& kernel, const ParamLayout& layout,
+                           std::span<const Argument> arguments, const LaunchOptions& options,
+                           const std::array<uint32_t, 3>& grid) {
+  if (variant.concrete) return dsl::interpret(*variant.concrete, arguments, grid, {.print = options.print});
+  return launch_compiled(variant, kernel, layout, arguments, options, grid);
+}
+
+Result<void> queue_on_cpu(const Variant& variant, const dsl::Kernel& kernel, const ParamLayout& layout,
+                          std::span<const Argument> arguments, LaunchOptions options,
+                          const std::array<uint32_t, 3>& grid, const std::shared_ptr<const void>& owner) {
+  const gpu::Handle stream = std::exchange(options.stream, nullptr)->native();
+  if (stream == nullptr) return launch_on_cpu(variant, kernel, layout, arguments, options, grid);
+  if (options.threads == 0) options.threads = cpu::core_count(stream);
+  std::vector<Argument> kept(arguments.begin(), arguments.end());
+  return cpu::push(stream, [owner, &variant, &kernel, &layout, kept = std::move(kept), options = std::move(options),
+                            grid] { return launch_on_cpu(variant, kernel, layout, kept, options, grid); });
+}
+
 Result<void> launch_grid(const Variant& variant, const dsl::Kernel& kernel, const ParamLayout& layout,
                          std::span<const Argument> arguments, const dsl::Bindings& bindings,
-                         const LaunchOptions& options, const std::array<uint32_t, 3>& grid) {
+                         const LaunchOptions& options, const std::array<uint32_t, 3>& grid,
+                         const std::shared_ptr<const void>& owner) {
   if (variant.device_code) {
     return gpu::launch(*variant.device_code, kernel, layout, arguments, bindings, grid, options);
   }
-  if (variant.concrete) return dsl::interpret(*variant.concrete, arguments, grid, {.print = options.print});
-  return launch_compiled(variant, kernel, layout, arguments, options, grid);
+  if (options.stream != nullptr) return queue_on_cpu(variant, kernel, layout, arguments, options, grid, owner);
+  return launch_on_cpu(variant, kernel, layout, arguments, options, grid);
+}
+
+// A stream is of a device that runs the kernel's code.
+Result<void> check_stream(const Variant& variant, const dsl::Kernel& kernel, const Stream& stream) {
+  const bool on_cpu = stream.device().info().kind == cpu::kKind;
+  if (on_cpu && variant.device_code) {
+    return invalid_argument("kernel `" + kernel.name + "` was compiled for a GPU, and cannot run on a CPU's stream");
+  }
+  if (!on_cpu && !variant.device_code) {
+    return invalid_argument("kernel `" + kernel.name + "` was compiled for no GPU, and cannot run on a GPU's stream");
+  }
+  const gpu::StreamState& state = *stream.state();
+  return on_cpu ? state.device.driver->check_stream(state.handle) : Result<void>();
 }
 
 }  // namespace
 
 Result<void> launch_variant(const Variant& variant, const dsl::Kernel& kernel, const ParamLayout& layout,
-                            std::span<const Argument> arguments, const LaunchOptions& options) {
+                            std::span<const Argument> arguments, const LaunchOptions& options,
+                            const std::shared_ptr<const void>& owner) {
   if (arguments.size() != kernel.params.size()) {
     return invalid_argument("kernel `" + kernel.name + "` takes " + std::to_string(kernel.params.size()) +
                             " arguments, not " + std::to_string(arguments.size()));
@@ -142,16 +178,16 @@ Result<void> launch_variant(const Variant& variant, const dsl::Kernel& kernel, c
   if (auto met = dsl::check_conditions(kernel, bindings); !met) return met;
   auto grid = grid_of(variant, kernel, bindings, options);
   if (!grid) return grid.error();
-  if (options.stream != nullptr && !variant.device_code) {
-    return invalid_argument("kernel `" + kernel.name + "` was compiled for no GPU, and cannot run on a stream");
+  if (options.stream != nullptr) {
+    if (auto fits = check_stream(variant, kernel, *options.stream); !fits) return fits;
   }
   if ((*grid)[0] == 0 || (*grid)[1] == 0 || (*grid)[2] == 0) return {};
   if (options.print || !prints(variant)) {
-    return launch_grid(variant, kernel, layout, arguments, bindings, options, *grid);
+    return launch_grid(variant, kernel, layout, arguments, bindings, options, *grid, owner);
   }
   LaunchOptions seen = options;
   seen.print = print_to_stderr;
-  return launch_grid(variant, kernel, layout, arguments, bindings, seen, *grid);
+  return launch_grid(variant, kernel, layout, arguments, bindings, seen, *grid, owner);
 }
 
 }  // namespace kiln::client

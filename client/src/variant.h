@@ -64,7 +64,9 @@ void exact_facts(const dsl::Kernel& kernel, std::span<const Argument> arguments,
 bool is_sound(const dsl::Facts& facts, const dsl::Facts& exact);
 std::string facts_text(const dsl::Kernel& kernel, const dsl::Facts& facts);
 
+// `owner` keeps variant, kernel and layout: a launch on a CPU's stream runs later. Without one the caller does.
 Result<void> launch_variant(const Variant& variant, const dsl::Kernel& kernel, const ParamLayout& layout,
-                            std::span<const Argument> arguments, const LaunchOptions& options);
+                            std::span<const Argument> arguments, const LaunchOptions& options,
+                            const std::shared_ptr<const void>& owner = nullptr);
 
 }  // namespace kiln::client

@@ -45,6 +45,7 @@ std::string look_up(void* library, Api& api) {
   symbols.required("cuEventDestroy_v2", api.destroy_event);
   symbols.required("cuEventRecord", api.record_event);
   symbols.required("cuEventSynchronize", api.synchronise_event);
+  symbols.required("cuEventQuery", api.query_event);
   symbols.required("cuEventElapsedTime", api.elapsed_time);
   symbols.required("cuStreamBeginCapture_v2", api.begin_capture);
   symbols.required("cuStreamEndCapture", api.end_capture);

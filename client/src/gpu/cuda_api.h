@@ -99,6 +99,7 @@ struct Api {
   Status (*destroy_event)(Handle event);
   Status (*record_event)(Handle event, Handle stream);
   Status (*synchronise_event)(Handle event);
+  Status (*query_event)(Handle event);
   Status (*elapsed_time)(float* milliseconds, Handle from, Handle to);
 
   Status (*begin_capture)(Handle stream, int mode);

@@ -137,6 +137,12 @@ class CudaDriver final : public Driver {
     CurrentContext current(api_, context_);
     return checked(api_.synchronise_event(event), "cuEventSynchronize");
   }
+  Result<bool> is_done(Handle event) override {
+    CurrentContext current(api_, context_);
+    const Status status = api_.query_event(event);
+    if (status != kSuccess && status != kNotReady) return failed(status, "cuEventQuery");
+    return status == kSuccess;
+  }
   Result<void> wait_for_event(Handle stream, Handle event) override {
     CurrentContext current(api_, context_);
     return checked(api_.wait_for_event(stream, event, 0), "cuStreamWaitEvent");

@@ -2,6 +2,7 @@
 #include <map>
 #include <mutex>
 
+#include "cpu/cpu_driver.h"
 #include "cuda_driver.h"
 #include "device_state.h"
 #include "hip_driver.h"
@@ -15,18 +16,19 @@ struct Kind {
   Result<std::vector<DeviceInfo>> (*list)();
   Result<std::unique_ptr<Driver>> (*open)(int ordinal);
 };
-constexpr Kind kKinds[] = {{"cuda", cuda::list, cuda::open}, {"amd", hip::list, hip::open}};
+constexpr Kind kKinds[] = {
+    {"cuda", cuda::list, cuda::open}, {"amd", hip::list, hip::open}, {cpu::kKind, cpu::list, cpu::open}};
 
 Result<Kind> find_kind(std::string_view name) {
   for (const Kind& kind : kKinds) {
     if (kind.name == name) return kind;
   }
-  return invalid_argument("unknown kind of device `" + std::string(name) + "`; there are `cuda` and `amd`");
+  return invalid_argument("unknown kind of device `" + std::string(name) + "`; there are `cuda`, `amd` and `cpu`");
 }
 
 }  // namespace
 
-bool is_device_kind(std::string_view name) { return find_kind(name).ok(); }
+bool is_gpu_kind(std::string_view name) { return name != cpu::kKind && find_kind(name).ok(); }
 
 Result<std::vector<DeviceInfo>> list_devices(std::string_view kind) {
   auto known = find_kind(kind);
@@ -100,7 +102,9 @@ Result<Device> Device::open(std::string_view kind, int ordinal) {
   static auto& open_devices = *new std::map<std::pair<std::string, int>, std::weak_ptr<gpu::DeviceState>>;
   std::lock_guard lock(mutex);
   auto& known = open_devices[{std::string(kind), ordinal}];
-  if (auto state = known.lock()) return Device(std::move(state));
+  // Of a GPU the parent's driver works for no child of a fork(), and says so. Processors are there for both.
+  const auto usable = [&](const auto& state) { return kind != cpu::kKind || !state->birth.of_parent(); };
+  if (auto state = known.lock(); state && usable(state)) return Device(std::move(state));
   auto driver = gpu::open_driver(kind, ordinal);
   if (!driver) return driver.error();
   auto state = std::make_shared<gpu::DeviceState>(std::move(*driver));

@@ -1,6 +1,6 @@
 // The seam between the launcher and a vendor's driver: one object a device, with the few calls that the rest needs.
-// `cuda_driver.cpp` and `hip_driver.cpp` implement it. Errors hold the driver's own words; who called adds what it was
-// doing.
+// `cuda_driver.cpp` and `hip_driver.cpp` implement it, and `cpu/cpu_driver.cpp` for the processors of this machine.
+// Errors hold the driver's own words; who called adds what it was doing.
 #pragma once
 
 #include <array>
@@ -67,6 +67,10 @@ class Driver {
   virtual Result<void> fill(void* to, uint8_t value, uint64_t bytes, Handle stream) = 0;
 
   virtual Result<Handle> create_stream() = 0;
+  // On these processors only.
+  virtual Result<Handle> create_stream(std::span<const int> cores);
+  // Whether it can be one of this device's: what other libraries call a stream is not looked at.
+  virtual Result<void> check_stream(Handle) const { return {}; }
   virtual void destroy_stream(Handle stream) = 0;
   virtual Result<void> synchronise_stream(Handle stream) = 0;
   virtual Result<void> synchronise() = 0;
@@ -75,6 +79,7 @@ class Driver {
   virtual void destroy_event(Handle event) = 0;
   virtual Result<void> record_event(Handle event, Handle stream) = 0;
   virtual Result<void> synchronise_event(Handle event) = 0;
+  virtual Result<bool> is_done(Handle event) = 0;
   virtual Result<void> wait_for_event(Handle stream, Handle event) = 0;
   virtual Result<float> elapsed_ms(Handle from, Handle to) = 0;
 
@@ -93,8 +98,8 @@ class Driver {
   virtual Result<void> encode_tensor_map(const TensorMapArguments& arguments, void* map) = 0;
 };
 
-// Of any vendor: `kind` is the part of a target before the colon.
-bool is_device_kind(std::string_view name);
+// `kind` is the part of a target before the colon; a GPU's is one whose code goes through Driver::launch.
+bool is_gpu_kind(std::string_view name);
 Result<std::vector<DeviceInfo>> list_devices(std::string_view kind);
 Result<std::unique_ptr<Driver>> open_driver(std::string_view kind, int ordinal);
 

@@ -40,6 +40,7 @@ std::string look_up(void* library, Api& api) {
   symbols.required("hipEventDestroy", api.destroy_event);
   symbols.required("hipEventRecord", api.record_event);
   symbols.required("hipEventSynchronize", api.synchronise_event);
+  symbols.required("hipEventQuery", api.query_event);
   symbols.required("hipEventElapsedTime", api.elapsed_time);
   symbols.required("hipStreamBeginCapture", api.begin_capture);
   symbols.required("hipStreamEndCapture", api.end_capture);

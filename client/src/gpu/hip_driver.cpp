@@ -87,6 +87,15 @@ class HipDriver final : public Driver {
   Result<void> synchronise_event(Handle event) override {
     return call("hipEventSynchronize", [&] { return api_.synchronise_event(event); });
   }
+  Result<bool> is_done(Handle event) override {
+    bool done = true;
+    auto asked = call("hipEventQuery", [&] {
+      const Status status = api_.query_event(event);
+      done = status != kNotReady;
+      return done ? status : kSuccess;
+    });
+    return asked ? Result<bool>(done) : asked.error();
+  }
   Result<void> wait_for_event(Handle stream, Handle event) override {
     return call("hipStreamWaitEvent", [&] { return api_.wait_for_event(stream, event, 0); });
   }

@@ -37,9 +37,9 @@ Result<void> StreamState::synchronise() {
 
 }  // namespace gpu
 
-Result<Stream> Stream::create(const Device& device) {
+Result<Stream> Stream::create(const Device& device, const StreamOptions& options) {
   const auto& owner = device.state();
-  auto handle = owner->driver->create_stream();
+  auto handle = options.cores.empty() ? owner->driver->create_stream() : owner->driver->create_stream(options.cores);
   if (!handle) return owner->explain(handle.error(), "creating a stream");
   return Stream(std::make_shared<gpu::StreamState>(*owner, *handle, true, owner));
 }
@@ -52,6 +52,14 @@ Stream Stream::wrap(const Device& device, void* native) {
 Device Stream::device() const { return Device(state_->device.shared_from_this()); }
 void* Stream::native() const { return state_->handle; }
 Result<void> Stream::synchronise() const { return state_->synchronise(); }
+
+namespace gpu {
+
+Result<Handle> Driver::create_stream(std::span<const int>) {
+  return invalid_argument("streams of a GPU have no processors to choose");
+}
+
+}  // namespace gpu
 
 Result<Event> Event::create(const Device& device) {
   const auto& owner = device.state();
@@ -73,6 +81,12 @@ Result<void> Event::synchronise() const {
   if (!done) return state_->device->explain(done.error(), "waiting for an event");
   if (!state_->checked.exchange(false, std::memory_order_acq_rel)) return {};
   return state_->device->read_reports();
+}
+
+Result<bool> Event::is_done() const {
+  auto done = state_->device->driver->is_done(state_->handle);
+  if (!done) return state_->device->explain(done.error(), "asking for an event");
+  return done;
 }
 
 Result<void> Event::hold_back(const Stream& stream) const {

@@ -19,6 +19,7 @@ using Status = int;
 inline constexpr Status kSuccess = 0;
 inline constexpr Status kInvalidValue = 1;
 inline constexpr Status kOutOfMemory = 2;
+inline constexpr Status kNotReady = 600;  // an event that is still to come
 inline constexpr Status kIllegalAddress = 700;
 inline constexpr Status kLaunchOutOfResources = 701;
 inline constexpr Status kLaunchTimeout = 702;

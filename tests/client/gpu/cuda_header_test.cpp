@@ -51,6 +51,7 @@ EXPECT_SAME_CALL(create_event, cuEventCreate);
 EXPECT_SAME_CALL(destroy_event, cuEventDestroy);
 EXPECT_SAME_CALL(record_event, cuEventRecord);
 EXPECT_SAME_CALL(synchronise_event, cuEventSynchronize);
+EXPECT_SAME_CALL(query_event, cuEventQuery);
 EXPECT_SAME_CALL(elapsed_time, cuEventElapsedTime);
 EXPECT_SAME_CALL(begin_capture, cuStreamBeginCapture);
 EXPECT_SAME_CALL(end_capture, cuStreamEndCapture);

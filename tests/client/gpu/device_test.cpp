@@ -42,7 +42,7 @@ TEST_F(Devices, AreSharedByAllWhoOpenThem) {
 TEST_F(Devices, ThatAreNotThereAreNamed) {
   EXPECT_EQ(message(Device::open("cuda", 2)), "there is no device cuda:2; the driver sees 2");
   EXPECT_EQ(message(Device::open("cuda", -1)), "there is no device cuda:-1; the driver sees 2");
-  EXPECT_EQ(message(Device::open("abacus")), "unknown kind of device `abacus`; there are `cuda` and `amd`");
+  EXPECT_EQ(message(Device::open("abacus")), "unknown kind of device `abacus`; there are `cuda`, `amd` and `cpu`");
   fake_fail("cuDeviceGetCount", 100, 0);
   EXPECT_EQ(message(devices("cuda")), "cuDeviceGetCount: no CUDA-capable device is detected (CUDA_ERROR_NO_DEVICE)");
 }

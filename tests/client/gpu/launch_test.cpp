@@ -438,7 +438,7 @@ TEST_F(Launches, ACpuKernelHasNoStream) {
   ASSERT_TRUE(fn.ok()) << fn.error().message;
   const client::Argument n = scalar(1);
   EXPECT_EQ(message(fn->launch({&n, 1}, {.stream = &stream})),
-            "kernel `k` was compiled for no GPU, and cannot run on a stream");
+            "kernel `k` was compiled for no GPU, and cannot run on a GPU's stream");
 }
 
 }  // namespace

@@ -339,6 +339,10 @@ FAKE_API Status cuEventRecord(void* event, void* stream) {
   ENTER(cuEventRecord)
   return run_or_record(static_cast<Stream*>(stream), [event] { static_cast<Event*>(event)->time = state().clock; });
 }
+FAKE_API Status cuEventQuery(void*) {
+  ENTER(cuEventQuery)
+  return 0;
+}
 FAKE_API Status cuEventSynchronize(void*) {
   ENTER(cuEventSynchronize)
   return 0;

@@ -188,6 +188,10 @@ FAKE_API Status hipEventRecord(void* event, void* stream) {
   ENTER(hipEventRecord)
   return run_or_record(stream, [event] { *static_cast<double*>(event) = state().clock; });
 }
+FAKE_API Status hipEventQuery(void*) {
+  ENTER(hipEventQuery)
+  return 0;
+}
 FAKE_API Status hipEventSynchronize(void*) {
   ENTER(hipEventSynchronize)
   return 0;

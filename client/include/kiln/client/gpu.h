@@ -1,4 +1,5 @@
-// GPUs in this process: devices, their memory, streams, events and graphs, of NVIDIA ("cuda") and AMD ("amd").
+// Devices of this process, their memory, streams, events and recordings: GPUs of NVIDIA ("cuda") and AMD ("amd"), and
+// the processors of this machine ("cpu"). One program text runs on all of them.
 //
 //   auto device = Device::open("cuda");
 //   auto x = DeviceBuffer<float>::allocate(*device, n);
@@ -9,6 +10,12 @@
 //
 // A launch is queued and returns; what goes wrong while it runs is the error of a later synchronisation. All of these
 // may be used by many threads at once, and each keeps its device open.
+//
+// On CPUs a stream of create() is a queue with a thread of its own, which runs each launch on as many threads as the
+// launch asks for. The default stream is the calling thread: what is queued there has run when the call returns. Memory
+// is memory: arrays that are no DeviceBuffer may be arguments too, and must stay until the stream has run. Behind a
+// launch that failed, launches and copies of its stream are left out until somebody has waited for it, and got the
+// error.
 #pragma once
 
 #include <cstddef>
@@ -37,16 +44,16 @@ struct GraphState;
 class Stream;
 
 struct DeviceInfo {
-  std::string kind;    // "cuda", "amd"
+  std::string kind;    // "cuda", "amd", "cpu"
   int ordinal = 0;     // the driver's number of it
   std::string name;    // "NVIDIA H200"
-  std::string target;  // what kernels are compiled for: "cuda:sm_90a", "amd:gfx942"
+  std::string target;  // what kernels are compiled for: "cuda:sm_90a", "amd:gfx942", "cpu"
   uint64_t memory_bytes = 0;
-  uint32_t multiprocessors = 0;
-  uint32_t shared_bytes = 0;  // shared memory that one block may have
-  uint64_t cache_bytes = 0;   // of the last cache before memory; 0: the driver does not tell
-  int driver_version = 0;     // as the vendor numbers them; 0: the driver does not tell
-  std::string note = {};      // a line for people where its code is not made as usual; mostly empty
+  uint32_t multiprocessors = 0;  // of CPUs: processors that this process may run on
+  uint32_t shared_bytes = 0;     // shared memory that one block may have; 0 of CPUs
+  uint64_t cache_bytes = 0;      // of the last cache before memory; 0: the driver does not tell
+  int driver_version = 0;        // as the vendor numbers them; 0: the driver does not tell
+  std::string note = {};         // a line for people where its code is not made as usual; mostly empty
 };
 
 // The devices of a kind, in the driver's order, without opening them. No driver is an error, and so is no device.
@@ -58,7 +65,8 @@ class Device {
   static Result<Device> open(std::string_view kind, int ordinal = 0);
 
   const DeviceInfo& info() const;
-  // The stream of launches that name none. Other libraries' default streams run in order with it.
+  // The stream of launches that name none. Of a GPU, other libraries' default streams run in order with it; of a CPU it
+  // is the calling thread.
   Stream default_stream() const;
   // Waits for all work of the device.
   Result<void> synchronise() const;
@@ -71,13 +79,23 @@ class Device {
   std::shared_ptr<gpu::DeviceState> state_;
 };
 
+// The processors of this process in so many parts that are disjoint and even, each of neighbours: of one memory node
+// and package where that can be. For streams side by side, one on each part. Error: fewer processors than parts.
+Result<std::vector<std::vector<int>>> split_cores(int parts);
+
+struct StreamOptions {
+  // Of a CPU: the processors that the stream's work runs on, by the system's numbers, and with as many threads where
+  // the launch does not say. None: as the process may.
+  std::vector<int> cores = {};
+};
+
 // A queue of work on a device. Copies of it are the same queue.
 class Stream {
  public:
   // Runs beside the other streams, also beside the default one.
-  static Result<Stream> create(const Device& device);
+  static Result<Stream> create(const Device& device, const StreamOptions& options = {});
   // Another library's stream, which stays that library's: a CUstream, cudaStream_t or hipStream_t. Worth keeping:
-  // workspaces of the launches on it go with the last copy.
+  // workspaces of the launches on it go with the last copy. Of a CPU: native() of a stream that still is.
   static Stream wrap(const Device& device, void* native);
 
   Device device() const;
@@ -101,6 +119,8 @@ class Event {
   // Moves the event behind what the stream has now.
   Result<void> record(const Stream& stream) const;
   Result<void> synchronise() const;
+  // Whether that point is reached, without waiting. One that was never recorded is.
+  Result<bool> is_done() const;
   // Work queued on the stream from now on waits for the event; the host does not.
   Result<void> hold_back(const Stream& stream) const;
 
@@ -208,5 +228,7 @@ using client::devices;
 using client::elapsed_ms;
 using client::Event;
 using client::Recording;
+using client::split_cores;
 using client::Stream;
+using client::StreamOptions;
 }  // namespace kiln

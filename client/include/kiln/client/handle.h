@@ -22,7 +22,8 @@ struct LaunchOptions {
   // What the kernel's `print` ops give; called while the launch runs, by one of its threads at a time; of a GPU by who
   // waits for the launch, in the synchronisation. It must not throw. Absent: they go to the standard error.
   std::function<void(const dsl::PrintRecord&)> print = nullptr;
-  const Stream* stream = nullptr;  // of a GPU, and with it the device (gpu.h); absent: the default stream
+  // Of a device that the kernel is compiled for (gpu.h), and with it the device; absent: the default stream.
+  const Stream* stream = nullptr;
 };
 
 using dsl::Argument;
