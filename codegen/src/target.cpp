@@ -11,6 +11,7 @@
 #include <map>
 
 #include "kiln/codegen/compile.h"
+#include "kiln/target/nearest.h"
 #include "probe.h"
 
 namespace kiln::codegen {
@@ -53,6 +54,7 @@ std::string unknown_feature(const llvm::MCSubtargetInfo& info, const std::string
 // Sets the triple and LLVM's name of the CPU from the target's.
 Result<const llvm::Target*> find_family(CpuTarget& out) {
   bool is_32_bit = false;
+  std::vector<std::string_view> known;
   for (const Family& family : kFamilies) {
     std::string message;
     const llvm::Triple triple(family.triple);
@@ -60,7 +62,9 @@ Result<const llvm::Target*> find_family(CpuTarget& out) {
     if (!target) return internal_error("LLVM: " + message);
     const std::string cpu = out.cpu == family.plain_name ? family.plain_cpu : out.cpu;
     std::unique_ptr<llvm::MCSubtargetInfo> info(target->createMCSubtargetInfo(triple, "", ""));
-    if (!info || cpu.empty() || !info->isCPUStringValid(cpu)) continue;
+    if (!info) continue;
+    for (const llvm::SubtargetSubTypeKV& each : info->getAllProcessorDescriptions()) known.emplace_back(each.Key);
+    if (cpu.empty() || !info->isCPUStringValid(cpu)) continue;
     if (cpu == "generic" && out.cpu == cpu) continue;  // of which family?
     info.reset(target->createMCSubtargetInfo(triple, cpu, ""));
     if (triple.isX86() && !info->checkFeatures("+64bit")) {
@@ -74,8 +78,12 @@ Result<const llvm::Target*> find_family(CpuTarget& out) {
     out.cpu = cpu;
     return target;
   }
-  return unknown_target(out.name,
-                        is_32_bit ? "`" + out.cpu + "` is no 64-bit CPU" : "LLVM knows no CPU named `" + out.cpu + "`");
+  if (is_32_bit) return unknown_target(out.name, "`" + out.cpu + "` is no 64-bit CPU");
+  const auto nearest = target::nearest_names(out.cpu, known);
+  const std::string similar =
+      nearest.empty() ? ""
+                      : (nearest.size() == 1 ? "; the nearest is " : "; the nearest are ") + target::listed(nearest);
+  return unknown_target(out.name, "LLVM knows no CPU named `" + out.cpu + "`" + similar);
 }
 
 void set_x86_properties(CpuTarget& out, const llvm::MCSubtargetInfo& info) {

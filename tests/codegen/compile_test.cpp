@@ -20,6 +20,9 @@ void expect_error(const std::string& text, const std::string& target, ErrorCode 
 TEST(CompileErrors, UnknownTargets) {
   expect_error(kCopy, "nvptx:sm_90", ErrorCode::kInvalidArgument, {"nvptx:sm_90", "cpu:aarch64"});
   expect_error(kCopy, "cpu:pentium-9", ErrorCode::kInvalidArgument, {"pentium-9", "cpu:x86-64-v2"});
+  expect_error(kCopy, "cpu:sapphirerapid", ErrorCode::kInvalidArgument, {"the nearest is sapphirerapids"});
+  expect_error(kCopy, "cpu:neoverse-n9", ErrorCode::kInvalidArgument,
+               {"LLVM knows no CPU named `neoverse-n9`; the nearest are neoverse-n1, "});
   expect_error(kCopy, "cpu:", ErrorCode::kInvalidArgument, {"CPU"});
   expect_error(kCopy, "cpu:generic", ErrorCode::kInvalidArgument, {"generic"});
   expect_error(kCopy, "cpu:i686", ErrorCode::kInvalidArgument, {"`i686` is no 64-bit CPU"});

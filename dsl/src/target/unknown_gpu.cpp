@@ -1,32 +1,15 @@
 // What is said of a processor that nobody knows: the nearest that are known.
-#include <algorithm>
 #include <charconv>
-#include <numeric>
 #include <optional>
 #include <vector>
 
 #include "kiln/target/gpu.h"
+#include "kiln/target/nearest.h"
 
 namespace kiln::target {
 namespace {
 
 constexpr size_t kLongestShown = 80;
-
-// Letters to change, to add or to leave out, until one is the other (Levenshtein).
-size_t distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t changed = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({changed, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row.back();
-}
 
 using Names = std::vector<std::string_view>;
 
@@ -37,17 +20,10 @@ Names names_of(std::span<const Gpu> all) {
   return out;
 }
 
-// Those with the fewest letters to change; all, where these are many.
+// All, where none is similar.
 Names nearest_by_letters(std::string_view name, const Names& all) {
-  constexpr size_t kSimilar = 2;
-  size_t least = kSimilar + 1;
-  for (std::string_view each : all) least = std::min(least, distance(name, each));
-  if (least > kSimilar) return all;
-  Names out;
-  for (std::string_view each : all) {
-    if (distance(name, each) == least) out.push_back(each);
-  }
-  return out;
+  Names out = nearest_names(name, all);
+  return out.empty() ? all : out;
 }
 
 // "sm_95" stands between sm_90 and sm_100, "sm_95a" between sm_90a and sm_100a.
@@ -69,15 +45,6 @@ std::optional<Names> nearest_by_number(std::string_view name) {
   Names out;
   if (below != nullptr) out.push_back(below->name);
   if (above != nullptr && above != below) out.push_back(above->name);
-  return out;
-}
-
-// "a, b and c"
-std::string listed(const Names& names) {
-  std::string out;
-  for (size_t i = 0; i < names.size(); ++i) {
-    out += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + std::string(names[i]);
-  }
   return out;
 }
 
