@@ -12,6 +12,7 @@
 #include "harness.h"
 #include "kiln/dsl/kernels.h"
 #include "kiln/dsl/library_names.h"
+#include "kiln/target/gpu.h"
 
 namespace kiln::test {
 namespace {
@@ -19,12 +20,20 @@ namespace {
 namespace lang = dsl::lang;
 using testing::IsEmpty;
 
-constexpr std::array kProcessors = {"sm_80", "sm_86", "sm_89", "sm_90", "sm_90a"};
-
-// Whose machine code the default run makes.
+// Whose machine code the default run makes, and whose PTX.
 const std::set<std::string> kChosen = {"sm_80", "sm_90a"};
+const std::vector<std::string> kOfDefaultRun = {"sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100a", "sm_120"};
 
 bool all_of_them() { return std::getenv("KILN_KERNELS_FULL") != nullptr; }
+
+std::vector<std::string> processors() {
+  if (!all_of_them()) return kOfDefaultRun;
+  std::vector<std::string> out;
+  for (const target::NvidiaGpu& gpu : target::nvidia_gpus()) out.emplace_back(gpu.name);
+  return out;
+}
+
+const target::NvidiaUnits& units_of(const std::string& processor) { return target::find_nvidia_gpu(processor)->units; }
 
 // Aligned pointers and extents that are multiples of 16.
 dsl::Facts good_facts(const dsl::Kernel& kernel) {
@@ -120,13 +129,13 @@ int64_t known_spills(const std::string& kernel, const std::string& processor, bo
 
 TEST_P(LibraryOnNvidia, IsAssembledInItsDefaultsWithoutSpills) {
   const dsl::Kernel& kernel = **dsl::find_library_kernel(GetParam());
-  for (const char* processor : kProcessors) {
+  for (const std::string& processor : processors()) {
     const bool in_full = all_of_them() || kChosen.contains(processor);
     for (const dsl::Facts& facts : {good_facts(kernel), dsl::Facts()}) {
-      const std::string about = std::string(processor) + (facts.empty() ? "" : " with facts");
+      const std::string about = processor + (facts.empty() ? "" : " with facts");
       const Outcome outcome = outcome_of(kernel, {}, facts, processor, in_full ? "so" : "ptx");
       ASSERT_EQ(outcome.error, "") << about;
-      if (!outcome.assembled && std::string_view(processor).starts_with("sm_9")) expect_waits_first(outcome.code);
+      if (!outcome.assembled && units_of(processor).waits_for_grids) expect_waits_first(outcome.code);
       if (!in_full) continue;
       if (!outcome.assembled) GTEST_SKIP() << "no assembler of NVIDIA's on this machine: PTX only";
       EXPECT_GT(outcome.device.registers.value(), 0) << about;
@@ -139,12 +148,12 @@ TEST_P(LibraryOnNvidia, IsAssembledInItsDefaultsWithoutSpills) {
 TEST_P(LibraryOnNvidia, IsAssembledAtTheEndsOfItsSpace) {
   if (!all_of_them()) GTEST_SKIP() << "KILN_KERNELS_FULL=1 runs it";
   const dsl::Kernel& kernel = **dsl::find_library_kernel(GetParam());
-  for (const char* processor : kProcessors) {
+  for (const std::string& processor : processors()) {
     for (const dsl::ConstexprValues& config : ends_of_space(kernel)) {
       const Outcome outcome = outcome_of(kernel, config, good_facts(kernel), processor);
       // A config of a tuner's space may be too large, and says so.
       if (outcome.error.find("bytes of shared memory a block") != std::string::npos) continue;
-      const std::string about = std::string(processor) + " " + nlohmann::json(config).dump();
+      const std::string about = processor + " " + nlohmann::json(config).dump();
       ASSERT_EQ(outcome.error, "") << about;
       if (!outcome.assembled) GTEST_SKIP() << "no assembler of NVIDIA's on this machine: PTX only";
       EXPECT_LE(outcome.device.registers.value(), 255) << about;
@@ -180,7 +189,12 @@ struct Flagship {
 void PrintTo(const Flagship& test, std::ostream* out) { *out << test.name; }
 
 std::map<std::string, int> ceilings(int sm_80, int sm_86, int sm_90, int sm_90a) {
-  return {{"sm_80", sm_80}, {"sm_86", sm_86}, {"sm_89", sm_86}, {"sm_90", sm_90}, {"sm_90a", sm_90a}};
+  std::map<std::string, int> out = {
+      {"sm_80", sm_80}, {"sm_86", sm_86}, {"sm_89", sm_86}, {"sm_90", sm_90}, {"sm_90a", sm_90a}};
+  // As many as those with the same threads and shared memory take that multiply by single warps too.
+  for (const char* processor : {"sm_100", "sm_100a", "sm_103", "sm_103a"}) out[processor] = sm_90;
+  for (const char* processor : {"sm_120", "sm_120a", "sm_121", "sm_121a"}) out[processor] = sm_86;
+  return out;
 }
 
 std::vector<Flagship> flagships() {
@@ -225,7 +239,7 @@ class FlagshipOnNvidia : public testing::TestWithParam<Flagship> {};
 TEST_P(FlagshipOnNvidia, KeepsToItsRegistersWithoutSpillsOrSerialisedInstructions) {
   const Flagship& test = GetParam();
   const dsl::Kernel kernel = test.kernel();
-  for (const char* processor : kProcessors) {
+  for (const std::string& processor : processors()) {
     if (!all_of_them() && !kChosen.contains(processor)) continue;
     const Outcome outcome = outcome_of(kernel, test.config, good_facts(kernel), processor);
     ASSERT_EQ(outcome.error, "") << processor;
@@ -234,7 +248,7 @@ TEST_P(FlagshipOnNvidia, KeepsToItsRegistersWithoutSpillsOrSerialisedInstruction
     EXPECT_THAT(outcome.device.warnings.value(), IsEmpty()) << processor;
     EXPECT_LE(outcome.device.registers.value(), test.registers.at(processor)) << processor;
     if (std::getenv("KILN_KERNELS_SHOW")) {
-      std::printf("%s %s:", test.name.c_str(), processor);
+      std::printf("%s %s:", test.name.c_str(), processor.c_str());
       for (const auto& [name, field] : abi::kDeviceNumbers) {
         if (const auto number = outcome.device.*field) std::printf(" %s %lld", name, static_cast<long long>(*number));
       }
