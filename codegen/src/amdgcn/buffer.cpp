@@ -27,7 +27,7 @@ uint32_t cache_policy(const Processor& processor, const gpu::GlobalAccess& acces
   if (!is_used_once(access)) return 0;
   if (processor.major == 12) return kNt12;
   if (processor.major == 11) return kSlc | kDlc;
-  return processor.matrix == Matrix::kMfma942 ? kNt942 : kGlc | kSlc;
+  return processor.matrix == Matrix::kMfma942 || processor.matrix == Matrix::kMfma950 ? kNt942 : kGlc | kSlc;
 }
 
 Value* resource(Builder& ir, const Processor& processor, const gpu::GlobalAccess& access) {

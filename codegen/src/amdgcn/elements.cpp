@@ -2,8 +2,8 @@
 // "Vector ALU Instructions"; results below the normal numbers may be flushed). v_sin_f32 has no bound there: sines are
 // polynomials.
 //
-// The f8 of gfx12 are OCP's. Those of gfx942 are others, and what it would take to translate them costs what a
-// conversion does.
+// The f8 of gfx950 and gfx12 are OCP's. Those of gfx942 are others, and what it would take to translate them costs what
+// a conversion does.
 #include "amdgcn/elements.h"
 
 #include <llvm/IR/IntrinsicsAMDGPU.h>
@@ -132,7 +132,7 @@ Value* from_f32(Builder& ir, ElementType to, Value* x, bool saturate) {
 }  // namespace
 
 SmallFloatInstructions small_float_instructions(const Processor& processor) {
-  if (processor.major != 12) return {from_f32_without_f8, nullptr};
+  if (!processor.has_ocp_f8()) return {from_f32_without_f8, nullptr};
   return {from_f32, f8_to_f32};
 }
 

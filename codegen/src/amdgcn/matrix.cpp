@@ -27,6 +27,7 @@ enum class Packing : uint8_t {
   kWords,    // … as words of 32 bits
   kInteger,  // … as one integer
   kWidened,  // f16 as f32
+  kBrain,    // bf16, which are ints everywhere else
   kFnuz,     // f8e4m3 as half its value, of the kind that gfx942 knows
 };
 
@@ -53,8 +54,32 @@ Form mfma(llvm::Intrinsic::ID id, int k, size_t instructions, Packing packing) {
   return out;
 }
 
-std::optional<Form> mfma_form(ElementType a, ElementType b, dsl::Precision precision, bool is_942) {
+bool is_i8(ElementType element) { return element == ElementType::kI8 || element == ElementType::kU8; }
+bool is_f8(ElementType element) { return dsl::is_float(element) && dsl::info(element).bits == 8; }
+
+// What gfx950 has beside what gfx942 has: twice the k of f16, bf16 and i8, and f8 as OCP has them, of two kinds.
+std::optional<Form> mfma_form_of_950(ElementType a, ElementType b) {
   using namespace llvm;
+  if (is_f8(a) && is_f8(b)) {
+    static constexpr Intrinsic::ID kIds[2][2] = {
+        {Intrinsic::amdgcn_mfma_f32_16x16x32_fp8_fp8, Intrinsic::amdgcn_mfma_f32_16x16x32_fp8_bf8},
+        {Intrinsic::amdgcn_mfma_f32_16x16x32_bf8_fp8, Intrinsic::amdgcn_mfma_f32_16x16x32_bf8_bf8}};
+    // One instruction: 32 elements may share a scale.
+    return mfma(kIds[b == ElementType::kF8E5M2][a == ElementType::kF8E5M2], 32, 1, Packing::kInteger);  // transposed
+  }
+  if (a != b) return std::nullopt;
+  if (a == ElementType::kF16) return mfma(Intrinsic::amdgcn_mfma_f32_16x16x32_f16, 32, 1, Packing::kVector);
+  if (a == ElementType::kBF16) return mfma(Intrinsic::amdgcn_mfma_f32_16x16x32_bf16, 32, 1, Packing::kBrain);
+  if (a == ElementType::kI8) return mfma(Intrinsic::amdgcn_mfma_i32_16x16x64_i8, 64, 1, Packing::kWords);
+  return std::nullopt;
+}
+
+std::optional<Form> mfma_form(ElementType a, ElementType b, dsl::Precision precision, Matrix unit) {
+  using namespace llvm;
+  const bool is_942 = unit != Matrix::kMfma90a, is_950 = unit == Matrix::kMfma950;
+  if (is_950) {
+    if (auto out = mfma_form_of_950(a, b)) return out;
+  }
   if (a != b) return std::nullopt;
   switch (a) {
     case ElementType::kF64: {
@@ -63,7 +88,7 @@ std::optional<Form> mfma_form(ElementType a, ElementType b, dsl::Precision preci
       return out;
     }
     case ElementType::kF32:
-      if (is_942 && precision == dsl::Precision::kTf32) {
+      if (is_942 && !is_950 && precision == dsl::Precision::kTf32) {
         return mfma(Intrinsic::amdgcn_mfma_f32_16x16x8_xf32, 16, 2, Packing::kVector);
       }
       return mfma(Intrinsic::amdgcn_mfma_f32_16x16x4f32, 16, 4, Packing::kVector);
@@ -84,9 +109,6 @@ std::optional<Form> mfma_form(ElementType a, ElementType b, dsl::Precision preci
       return std::nullopt;
   }
 }
-
-bool is_i8(ElementType element) { return element == ElementType::kI8 || element == ElementType::kU8; }
-bool is_f8(ElementType element) { return dsl::is_float(element) && dsl::info(element).bits == 8; }
 
 std::optional<Form> wmma_form(ElementType a, ElementType b, bool is_gfx12) {
   using namespace llvm;
@@ -133,7 +155,8 @@ std::optional<Form> form_of(Matrix unit, ElementType a, ElementType b, ElementTy
       return std::nullopt;
     case Matrix::kMfma90a:
     case Matrix::kMfma942:
-      return mfma_form(a, b, precision, unit == Matrix::kMfma942);
+    case Matrix::kMfma950:
+      return mfma_form(a, b, precision, unit);
     case Matrix::kWmma11:
     case Matrix::kWmma12:
       return wmma_form(a, b, unit == Matrix::kWmma12);
@@ -165,6 +188,10 @@ Value* packed(Builder& ir, Operand elements, Packing packing) {
   if (packing == Packing::kWidened) return ir.CreateFPExt(vector_of(ir, elements), ir.getFloatTy());
   Value* whole = vector_of(ir, elements);
   if (packing == Packing::kVector) return whole;
+  if (packing == Packing::kBrain) {
+    const auto count = static_cast<unsigned>(elements.size());
+    return ir.CreateBitCast(whole, llvm::FixedVectorType::get(llvm::Type::getBFloatTy(ir.getContext()), count));
+  }
   const auto bits = static_cast<unsigned>(whole->getType()->getPrimitiveSizeInBits().getFixedValue());
   if (packing == Packing::kInteger) return ir.CreateBitCast(whole, ir.getIntNTy(bits));
   Value* words = ir.CreateBitCast(whole, llvm::FixedVectorType::get(ir.getInt32Ty(), bits / 32));
@@ -213,6 +240,36 @@ std::optional<gpu::MatrixInstruction> AmdTargetInfo::matrix_instruction(ElementT
   gpu::MatrixInstruction out{form->a, form->b, form->accumulators, {}};
   out.emit = [form = *form](Builder& builder, Operand x, Operand y, Operand accumulators) {
     return multiply(builder, form, x, y, accumulators);
+  };
+  return out;
+}
+
+// v_mfma_scale_f32_16x16x128_f8f6f4: A and B of 8 bits in eight words each, of 4 bits in four, with their kinds (0:
+// e4m3, 1: e5m2, 4: e2m1), and of the words with scales the lowest byte.
+std::optional<gpu::ScaledInstruction> AmdTargetInfo::scaled_instruction(ElementType a, ElementType b) const {
+  if (processor_.matrix != Matrix::kMfma950) return std::nullopt;
+  const bool is_packed = a == ElementType::kU8;
+  constexpr int kPackedBytes = 64;
+  gpu::ScaledInstruction out{.a = is_packed ? gpu::mfma_a(16, kPackedBytes) : gpu::mfma_f8_a(),
+                             .b = is_packed ? gpu::mfma_b(16, kPackedBytes) : gpu::mfma_f8_b(),
+                             .accumulator = gpu::transpose(gpu::mfma_accumulator(16), {1, 0}),
+                             .a_scales = gpu::mfma_scales(),
+                             .b_scales = gpu::mfma_scales(),
+                             .emit = {}};
+  out.emit = [a, b](Builder& ir, Operand x, Operand y, Operand x_scales, Operand y_scales, Operand accumulators) {
+    const auto kind = [&](ElementType element) {
+      return ir.getInt32(element == ElementType::kU8 ? 4 : element == ElementType::kF8E5M2 ? 1 : 0);
+    };
+    const auto wide = [&](Operand scale) { return ir.CreateZExt(scale[0], ir.getInt32Ty()); };
+    Value *p = packed(ir, x, Packing::kWords), *q = packed(ir, y, Packing::kWords);
+    // The other way round, as all of MFMA.
+    Value* result =
+        ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_mfma_scale_f32_16x16x128_f8f6f4, {q->getType(), p->getType()},
+                           {q, p, vector_of(ir, accumulators), kind(b), kind(a), ir.getInt32(0), wide(y_scales),
+                            ir.getInt32(0), wide(x_scales)});
+    std::vector<Value*> sums;
+    for (size_t i = 0; i < accumulators.size(); ++i) sums.push_back(ir.CreateExtractElement(result, i));
+    return sums;
   };
   return out;
 }

@@ -167,7 +167,7 @@ void AmdTargetInfo::begin_products(Builder& ir) const {
 // (`sched_group_barrier`, `iglp_opt`) ends in the same order, after as much time as all else of compiling the kernel.
 // Operands of WMMA, half of which are copies, would not fit into registers at once.
 void AmdTargetInfo::end_operand_reads(Builder& ir) const {
-  if (processor_.matrix == Matrix::kMfma90a || processor_.matrix == Matrix::kMfma942) fence_schedule(ir);
+  if (processor_.has_mfma()) fence_schedule(ir);
 }
 
 void AmdTargetInfo::end_products(Builder& ir) const {

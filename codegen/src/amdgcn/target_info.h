@@ -51,6 +51,7 @@ class AmdTargetInfo : public gpu::TargetInfo {
   // matrix.cpp
   std::optional<gpu::MatrixInstruction> matrix_instruction(dsl::ElementType a, dsl::ElementType b, dsl::ElementType sum,
                                                            dsl::Precision precision) const override;
+  std::optional<gpu::ScaledInstruction> scaled_instruction(dsl::ElementType a, dsl::ElementType b) const override;
   // cross_lane.cpp
   Value* shuffle(Builder& ir, Value* word, Value* lane) const override;
   Value* shuffle_xor(Builder& ir, Value* word, unsigned mask) const override;

@@ -51,6 +51,17 @@ struct MatrixInstruction {
   std::function<std::vector<Value*>(Builder& ir, Operand a, Operand rhs, Operand accumulator)> emit;
 };
 
+// The same, of operands of f8, or of u8 that pack two e2m1 along the inner axis, of which 32 neighbours along that axis
+// share a scale, a u8 that stands for 2^(s-127), 0xff for NaN. Lanes give the scales by the layouts of [rows, blocks of
+// 32] and [columns, blocks]: what a lane has copies of, others have too.
+struct ScaledInstruction {
+  Layout a, b, accumulator, a_scales, b_scales;
+  using Operand = MatrixInstruction::Operand;
+  std::function<std::vector<Value*>(Builder& ir, Operand a, Operand rhs, Operand a_scales, Operand b_scales,
+                                    Operand accumulator)>
+      emit;
+};
+
 // A product of several warps, which runs beside them: operands are read from shared memory (A, if it likes, from
 // registers) while the threads go on, until group_wait. In shared memory a tile lies as shared_panels says.
 struct GroupOperand {
@@ -182,6 +193,11 @@ class TargetInfo {
   virtual void begin_products(Builder&) const {}
   virtual void end_operand_reads(Builder&) const {}
   virtual void end_products(Builder&) const {}
+
+  // Products by scales: for operands of a and b, which are both f8 or both u8 for e2m1, and accumulators of f32.
+  virtual std::optional<ScaledInstruction> scaled_instruction(dsl::ElementType /*a*/, dsl::ElementType /*b*/) const {
+    return std::nullopt;
+  }
 };
 
 }  // namespace kiln::codegen::gpu

@@ -41,6 +41,8 @@ class CudaTargetInfo : public gpu::TargetInfo {
   llvm::Value* warp_uniform(llvm::IRBuilder<>& ir, llvm::Value* x) const override;
   std::optional<gpu::MatrixInstruction> matrix_instruction(dsl::ElementType a, dsl::ElementType b, dsl::ElementType sum,
                                                            dsl::Precision precision) const override;
+  // scaled_matrix.cpp
+  std::optional<gpu::ScaledInstruction> scaled_instruction(dsl::ElementType a, dsl::ElementType b) const override;
   llvm::Value* shuffle(llvm::IRBuilder<>& ir, llvm::Value* word, llvm::Value* lane) const override;
   llvm::Value* shuffle_xor(llvm::IRBuilder<>& ir, llvm::Value* word, unsigned mask) const override;
   void barrier(llvm::IRBuilder<>& ir) const override;

@@ -66,7 +66,7 @@ TEST(AmdArithmetic, WideConstantsAreWhole) {
   Trial run;
   run.arguments = {buffer(std::vector<double>{8.0}), random_buffer(ElementType::kF64, 1, 1)};
   run.match = {1e-14, 0};
-  run.targets = {"amd:gfx906", "amd:gfx90a", "amd:gfx942", "amd:gfx1100", "amd:gfx1200"};
+  run.targets = {"amd:gfx906", "amd:gfx90a", "amd:gfx942", "amd:gfx950", "amd:gfx1100", "amd:gfx1200"};
   expect_same(kernel.text(), run);
 }
 

@@ -150,7 +150,7 @@ class FlagshipOnAmd : public testing::TestWithParam<Flagship> {};
 
 TEST_P(FlagshipOnAmd, TakesNoScratch) {
   const dsl::Kernel kernel = GetParam().kernel();
-  for (const char* gpu : {"gfx90a", "gfx942", "gfx1100", "gfx1200"}) {
+  for (const char* gpu : {"gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1200"}) {
     const auto artifact = compile(kernel, {}, std::string("amd:") + gpu);
     ASSERT_TRUE(artifact.ok()) << gpu << ": " << artifact.error().message;
     SCOPED_TRACE(gpu);

@@ -16,7 +16,8 @@ struct Format {
   bool packs_two() const { return type == ElementType::kU8; }
 };
 
-void check_scaled(Format a, Format b, int64_t m, int64_t n, int64_t k, bool extreme) {
+void check_scaled(Format a, Format b, int64_t m, int64_t n, int64_t k, bool extreme,
+                  const std::vector<std::string>& targets = {}) {
   TextKernel kernel("%a: ptr<" + std::string(name_of(a.type)) + "> readonly, %s: ptr<u8> readonly, %b: ptr<" +
                     name_of(b.type) + "> readonly, %t: ptr<u8> readonly, %c: ptr<f32>");
   const int64_t ka = a.packs_two() ? k / 2 : k, kb = b.packs_two() ? k / 2 : k;
@@ -46,6 +47,7 @@ void check_scaled(Format a, Format b, int64_t m, int64_t n, int64_t k, bool extr
                    random_buffer(ElementType::kF32, static_cast<size_t>(m * n), 7, false)};
   // The interpreter rounds each sum to f32; sums of large numbers of both signs lose what is small.
   run.match = extreme ? Match{1e-4, 0, true} : Match{1e-5, 1e-2, true};
+  if (!targets.empty()) run.targets = targets;
   expect_same(kernel.text(), run);
 }
 
@@ -64,6 +66,25 @@ TEST(DotScaled, TakesOddExtents) {
 
 // One product a sum: scales from 2^-127 to 2^127 and NaN.
 TEST(DotScaled, TakesScalesOfAnySize) { check_scaled({ElementType::kU8}, {ElementType::kF8E4M3}, 7, 9, 32, true); }
+
+// Where the target scales by itself: tiles of whole instructions, smaller and larger ones, and inner axes that these do
+// not cover.
+TEST(DotScaled, IsTheSameByInstructionsThatScale) {
+  std::vector<std::string> targets = {"gpu:like=sm_120a", "gpu:like=sm_120a,warps=4"};
+#ifdef KILN_AMDGCN
+  targets.emplace_back("amd:gfx950");
+#endif
+  const Format formats[] = {{ElementType::kU8}, {ElementType::kF8E4M3}, {ElementType::kF8E5M2}};
+  for (Format a : formats) {
+    for (Format b : formats) check_scaled(a, b, 16, 16, 128, false, targets);
+  }
+  const Format e4m3{ElementType::kF8E4M3}, e5m2{ElementType::kF8E5M2};
+  check_scaled(e4m3, e5m2, 64, 32, 256, false, targets);
+  check_scaled(e5m2, e4m3, 7, 9, 512, false, targets);
+  check_scaled(e4m3, e4m3, 64, 64, 32, false, targets);
+  check_scaled(e4m3, e5m2, 32, 16, 160, false, targets);
+  check_scaled(e4m3, e4m3, 16, 8, 32, true, targets);
+}
 
 }  // namespace
 }  // namespace kiln::test

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "gpu/block/held_tiles.h"
+#include "gpu/dot/dot_layouts.h"
 #include "gpu/passes/block_passes.h"
 #include "gpu/pipeline/cluster.h"
 #include "gpu/pipeline/persistent.h"
@@ -93,7 +94,8 @@ std::optional<LaunchShape> specialise(ShapedKernel& shaped, const TargetInfo& ta
 
 Result<ShapedKernel> choose_shape(const dsl::Kernel& kernel, const TargetInfo& target, const LaunchShape& launch,
                                   const std::string& processor, const PassObserver& observer) {
-  const dsl::Kernel common = run_passes(gpu_passes(), kernel, observer);
+  // All of them unpack e2m1.
+  const dsl::Kernel common = multiplies_packed(kernel, target) ? kernel : run_passes(gpu_passes(), kernel, observer);
   ShapedKernel shaped{.launch = launch, .block = {}, .kernel = {}, .info = {}, .placement = {}};
   for (;;) {
     shaped = {

@@ -48,4 +48,20 @@ void multiply_fragments(Context& ctx, const DotFragments& all, const Registers& 
   }
 }
 
+void multiply_scaled_fragments(Context& ctx, const DotFragments& all, const Registers& a, const Registers& b,
+                               const Registers& a_scales, const Registers& b_scales, Registers& accumulators,
+                               int64_t k) {
+  const ScaledInstruction& instruction = all.scaled->instruction;
+  for (int64_t m = 0; m < all.m; ++m) {
+    for (int64_t n = 0; n < all.n; ++n) {
+      const int64_t of_a = k * all.m + m, of_b = k * all.n + n;
+      const auto sum = fragment(accumulators, m * all.n + n, instruction.accumulator);
+      const std::vector<Value*> next = instruction.emit(
+          ctx.ir, fragment(a, of_a, instruction.a), fragment(b, of_b, instruction.b),
+          fragment(a_scales, of_a, instruction.a_scales), fragment(b_scales, of_b, instruction.b_scales), sum);
+      std::copy(next.begin(), next.end(), sum.begin());
+    }
+  }
+}
+
 }  // namespace kiln::codegen::gpu

@@ -14,4 +14,9 @@ Registers without_copies(const Registers& accumulators, const DotLayouts& layout
 void multiply_fragments(Context& ctx, const DotFragments& all, const Registers& a, const Registers& b,
                         Registers& accumulators, int64_t batch, int64_t k);
 
+// The same of a dot_scaled with an instruction of its own, by the scales of all fragments.
+void multiply_scaled_fragments(Context& ctx, const DotFragments& all, const Registers& a, const Registers& b,
+                               const Registers& a_scales, const Registers& b_scales, Registers& accumulators,
+                               int64_t k);
+
 }  // namespace kiln::codegen::gpu

@@ -74,6 +74,15 @@ MatrixInstruction scaled_multiply_adds(const ElementContext& context, const DotT
 // the product, since it is not in a loop: an operand of more parts is multiplied in a loop, a part at a time.
 constexpr int64_t kMostParts = 2;
 
+constexpr int64_t kScaledBlock = 32;  // elements along the inner axis that share a scale
+
+// Where whole instructions cover the inner axis.
+std::optional<ScaledInstruction> scaled_instruction(const DotTypes& types, int64_t inner, bool is_whole,
+                                                    const TargetInfo& target) {
+  auto out = is_whole ? target.scaled_instruction(types.a, types.b) : std::nullopt;
+  return out && inner % out->a.shape()[1] == 0 ? out : std::nullopt;
+}
+
 // Of operands with these extents, which are powers of two. `is_whole`: the inner axis is not padded; `is_scaled`: of a
 // dot_scaled.
 DotLayouts layouts_of(const ElementContext& context, const DotTypes& types, const std::vector<int64_t>& a,
@@ -81,7 +90,9 @@ DotLayouts layouts_of(const ElementContext& context, const DotTypes& types, cons
                       const TargetInfo& target, const BlockShape& block) {
   const bool batched = sum.size() == 3;
   const int64_t rows = sum[sum.size() - 2], columns = sum.back(), inner = a.back();
-  auto instruction = dot_instruction(context, target, types);
+  auto scaled = is_scaled ? scaled_instruction(types, inner, is_whole, target) : std::nullopt;
+  auto instruction = scaled ? std::optional(MatrixInstruction{scaled->a, scaled->b, scaled->accumulator, {}})
+                            : dot_instruction(context, target, types);
   if (instruction && neighbours.accumulator_before)
     instruction = in_order_of(*neighbours.accumulator_before, std::move(*instruction));
   if (!instruction && is_scaled) instruction = scaled_multiply_adds(context, types, rows, columns, inner, block);
@@ -122,6 +133,12 @@ DotLayouts layouts_of(const ElementContext& context, const DotTypes& types, cons
   out.b = b_from(inner), out.whole_b = b_from(tile_k);
   out.accumulators = arranged(cut(instruction->accumulator, rows, columns), all.m, all.n, 1, 2, kNoAxis);
   out.instruction = std::move(*instruction);
+  if (scaled) {
+    const int64_t blocks = tile_k * (types.a == ElementType::kU8 ? 2 : 1) / kScaledBlock;
+    const Layout a_scales = arranged(cut(scaled->a_scales, rows, blocks), all.m, all.k, 1, kNoAxis, 2);
+    const Layout b_scales = arranged(cut(scaled->b_scales, columns, blocks), all.n, all.k, kNoAxis, 1, 2);
+    out.scaled = ScaledFragments{std::move(*scaled), a_scales, b_scales};
+  }
   const Layout home = without_copies_in_registers(out.accumulators).layout;
   return {home, std::move(out), std::nullopt};
 }
@@ -182,6 +199,27 @@ bool fits_panels(const dsl::Type& operand) {
 }
 
 }  // namespace
+
+bool multiplies_packed(const dsl::Kernel& kernel, const TargetInfo& target) {
+  bool any = false, all = true;
+  const auto visit = [&](auto& self, const dsl::Region& region) -> void {
+    for (const dsl::Op& op : region.ops) {
+      for (const dsl::Region& inner : op.regions) self(self, inner);
+      if (op.code != dsl::OpCode::kDotScaled) continue;
+      const dsl::Type &a = kernel.type(op.operands[0]), &b = kernel.type(op.operands[2]);
+      if (a.element != ElementType::kU8 && b.element != ElementType::kU8) continue;
+      any = true;
+      const int64_t inner = padded_shape(a).back();
+      const bool is_whole = inner == dsl::concrete_shape(a).back();
+      all &=
+          a.element == b.element &&
+          scaled_instruction({a.element, b.element, ElementType::kF32, dsl::Precision::kIeee}, inner, is_whole, target)
+              .has_value();
+    }
+  };
+  visit(visit, kernel.body);
+  return any && all;
+}
 
 DotLayouts dot_layouts(const dsl::Kernel& kernel, const dsl::Op& dot, const TargetInfo& target,
                        const BlockShape& block) {

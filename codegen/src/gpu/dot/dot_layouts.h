@@ -10,6 +10,12 @@
 
 namespace kiln::codegen::gpu {
 
+// Of a dot_scaled that the target scales itself. The scales of fragments of a count m fastest, those of b n, then k.
+struct ScaledFragments {
+  ScaledInstruction instruction;
+  Layout a_scales, b_scales;
+};
+
 // By matrix instructions. A tile smaller than the instruction's has copies in what threads hold of the rest; along the
 // inner axis these count as zeros, which is told by where they would lie in the whole fragments.
 struct DotFragments {
@@ -18,6 +24,7 @@ struct DotFragments {
   Layout whole_a, whole_b;
   // So many fragments a warp has; its registers count n fastest, then m, then k (of sums: none), then the batch.
   int64_t batch = 1, m = 1, n = 1, k = 1;
+  std::optional<ScaledFragments> scaled = {};
 };
 
 // By products of several warps: A's layout where it is in registers, and so many fragments a warp has. Registers of the
@@ -36,7 +43,10 @@ struct DotLayouts {
   std::optional<DotGroup> group = {};
 };
 
-// Of a dot or a dot_scaled, whose operands are f8 by then.
+// Whether the target multiplies all packed e2m1 of a kernel as they are, and there are some.
+bool multiplies_packed(const dsl::Kernel& kernel, const TargetInfo& target);
+
+// Of a dot or a dot_scaled, whose operands are f8 by then, or all multiplied packed.
 DotLayouts dot_layouts(const dsl::Kernel& kernel, const dsl::Op& dot, const TargetInfo& target,
                        const BlockShape& block);
 

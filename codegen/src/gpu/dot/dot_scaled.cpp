@@ -1,6 +1,6 @@
-// dot_scaled: the 32 elements along K that share a scale are multiplied as they are, by matrix instructions (or
-// multiply-adds that stand for them) into sums of their own. Those come to the accumulator times both scales, so that
-// no range but the result's matters.
+// dot_scaled, by the target's own instruction where it has one. Elsewhere the 32 elements along K that share a scale
+// are multiplied as they are, by matrix instructions (or multiply-adds that stand for them) into sums of their own.
+// Those come to the accumulator times both scales, so that no range but the result's matters.
 #include "gpu/dot/dot_scaled.h"
 
 #include <bit>
@@ -56,33 +56,52 @@ class Scales {
   std::vector<Scale> scales_;
 };
 
+Result<void> multiply_by_target(Context& ctx, const Op& op, const DotFragments& all, const Registers& x,
+                                const Registers& y, Registers& accumulators) {
+  auto rows = ctx.get(op.operands[1], all.scaled->a_scales);
+  if (!rows) return rows.error();
+  auto columns = ctx.get(op.operands[3], all.scaled->b_scales);
+  if (!columns) return columns.error();
+  for (int64_t k = 0; k < all.k; ++k) {
+    multiply_scaled_fragments(ctx, all, x, y, *rows, *columns, accumulators, k);
+  }
+  return {};
+}
+
+Result<void> multiply_by_blocks(Context& ctx, const Op& op, const DotFragments& all, const Registers& x,
+                                const Registers& y, Registers& accumulators) {
+  Builder& ir = ctx.ir;
+  Scales rows(all.accumulators, 1), columns(all.accumulators, 0);
+  if (auto done = rows.read(ctx, op.operands[1]); !done) return done;
+  if (auto done = columns.read(ctx, op.operands[3]); !done) return done;
+  const int64_t steps = kBlock / all.instruction.a.shape()[1];
+  const int64_t blocks = dsl::concrete_shape(ctx.type(op.operands[0]))[1] / kBlock;
+  for (int64_t block = 0; block < blocks; ++block) {
+    Registers products(accumulators.size(), llvm::ConstantFP::get(ir.getFloatTy(), 0));
+    for (int64_t k = 0; k < steps; ++k) multiply_fragments(ctx, all, x, y, products, 0, block * steps + k);
+    for (size_t reg = 0; reg < accumulators.size(); ++reg) {
+      const Scale &row = rows.at(static_cast<Bits>(reg), block), &column = columns.at(static_cast<Bits>(reg), block);
+      Value* scaled = ir.CreateFMul(products[reg], ir.CreateFMul(row.smaller, column.larger));
+      Value* factor = ir.CreateFMul(row.larger, column.smaller);
+      accumulators[reg] =
+          ir.CreateIntrinsic(llvm::Intrinsic::fma, {ir.getFloatTy()}, {scaled, factor, accumulators[reg]});
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<void> lower_dot_scaled(Context& ctx, const Op& op) {
-  Builder& ir = ctx.ir;
   const DotLayouts layouts = dot_layouts(ctx.kernel, op, ctx.target, ctx.block);
   const DotFragments& all = *layouts.fragments;
   auto x = ctx.get(op.operands[0], all.a), y = ctx.get(op.operands[2], all.b);
   if (!x || !y) return (x ? y : x).error();
   auto accumulators = fragment_accumulators(ctx, op.operands[4], layouts);
   if (!accumulators) return accumulators.error();
-  Scales rows(all.accumulators, 1), columns(all.accumulators, 0);
-  if (auto done = rows.read(ctx, op.operands[1]); !done) return done;
-  if (auto done = columns.read(ctx, op.operands[3]); !done) return done;
-
-  const int64_t steps = kBlock / all.instruction.a.shape()[1];
-  const int64_t blocks = dsl::concrete_shape(ctx.type(op.operands[0]))[1] / kBlock;
-  for (int64_t block = 0; block < blocks; ++block) {
-    Registers products(accumulators->size(), llvm::ConstantFP::get(ir.getFloatTy(), 0));
-    for (int64_t k = 0; k < steps; ++k) multiply_fragments(ctx, all, *x, *y, products, 0, block * steps + k);
-    for (size_t reg = 0; reg < accumulators->size(); ++reg) {
-      const Scale &row = rows.at(static_cast<Bits>(reg), block), &column = columns.at(static_cast<Bits>(reg), block);
-      Value* scaled = ir.CreateFMul(products[reg], ir.CreateFMul(row.smaller, column.larger));
-      Value* factor = ir.CreateFMul(row.larger, column.smaller);
-      (*accumulators)[reg] =
-          ir.CreateIntrinsic(llvm::Intrinsic::fma, {ir.getFloatTy()}, {scaled, factor, (*accumulators)[reg]});
-    }
-  }
+  auto done = all.scaled ? multiply_by_target(ctx, op, all, *x, *y, *accumulators)
+                         : multiply_by_blocks(ctx, op, all, *x, *y, *accumulators);
+  if (!done) return done;
   ctx.define(op.results[0], without_copies(*accumulators, layouts));
   return {};
 }

@@ -1,8 +1,10 @@
 // Tables of steps: each hands the next bits of rows or columns to registers, lanes or warps.
 //
 // Sources. NVIDIA: the ISA manual, "Matrix Fragments for mma.m16n8k16 with floating point type" and its siblings for
-// k8, k32 and m8n8k4 of f64, and "Register Fragments and Shared Memory Matrix Layouts" of wgmma. AMD: the formulas of
-// AMD's matrix instruction calculator (CDNA1-3, RDNA3, RDNA4), the same as in the ISA manuals.
+// k8, k32 and m8n8k4 of f64, "Selecting the Scale Factors" of the
+// block scaled mma, and "Register Fragments and Shared Memory Matrix Layouts" of wgmma. AMD: the formulas of
+// AMD's matrix instruction calculator (CDNA1-3, RDNA3, RDNA4), the same as in the ISA manuals; of CDNA 4's f8 and
+// scales the tables in AMD's Composable Kernel (test/mx_mfma_op).
 #include "gpu/layout/fragments.h"
 
 #include <bit>
@@ -45,6 +47,17 @@ Layout mma_accumulator() {
   return from_steps({16, 8}, {{kReg, kColumn, 1}, {kLane, kColumn, 2}, {kLane, kRow, 3}, {kReg, kRow, 1}});
 }
 
+Layout mma_a_scales() {
+  Layout out({16, 1});
+  out.add(kLane, Columns{out.element({8, 0}), 0, out.element({1, 0}), out.element({2, 0}), out.element({4, 0})});
+  return out;
+}
+
+Layout mma_a_scale_pairs() { return product(mma_a_scales(), identity(2, kColumn, kReg, 2)); }
+Layout mma_b_scale_pairs() { return product(mma_b_scales(), identity(2, kColumn, kReg, 2)); }
+
+Layout mma_b_scales() { return from_steps({8, 1}, {{kLane, kNoAxis, 2}, {kLane, kRow, 3}}); }
+
 Layout mma_f64_a() { return from_steps({8, 4}, {{kLane, kColumn, 2}, {kLane, kRow, 3}}); }
 Layout mma_f64_b() { return transposed(mma_f64_a()); }
 Layout mma_f64_accumulator() { return from_steps({8, 8}, {{kReg, kColumn, 1}, {kLane, kColumn, 2}, {kLane, kRow, 3}}); }
@@ -66,6 +79,14 @@ Layout mfma_a(int m, int k) {
   return from_steps({m, k},
                     {{kReg, kColumn, log2_of(per_lane)}, {kLane, kRow, log2_of(m)}, {kLane, kColumn, 6 - log2_of(m)}});
 }
+
+Layout mfma_f8_a() {
+  return from_steps({16, 128}, {{kReg, kColumn, 4}, {kLane, kRow, 4}, {kLane, kColumn, 2}, {kReg, kColumn, 1}});
+}
+
+Layout mfma_f8_b() { return transposed(mfma_f8_a()); }
+
+Layout mfma_scales() { return from_steps({16, 4}, {{kLane, kRow, 4}, {kLane, kColumn, 2}}); }
 
 Layout mfma_b(int m, int k) { return transposed(mfma_a(m, k)); }
 

@@ -13,6 +13,13 @@ namespace kiln::codegen::gpu {
 Layout mma_a(int element_bits);
 Layout mma_b(int element_bits);
 Layout mma_accumulator();
+// The scales of mma.sync m16n8k32 with one for each row and column, of [16, 1] and [8, 1]: those of `scale_vec::1X` by
+// the first two threads of four, and by the first one.
+Layout mma_a_scales();
+Layout mma_b_scales();
+// Of mma.sync m16n8k64 with two (`scale_vec::2X`), of [16, 2] and [8, 2].
+Layout mma_a_scale_pairs();
+Layout mma_b_scale_pairs();
 // mma.sync m8n8k4 of f64.
 Layout mma_f64_a();
 Layout mma_f64_b();
@@ -25,6 +32,11 @@ Layout wgmma_a(int element_bits);
 Layout mfma_a(int m, int k);
 Layout mfma_b(int m, int k);
 Layout mfma_accumulator(int m);
+// 16×16×128 of f8 on gfx950: the lanes of a row have 16 neighbours each of the first 64, then of the others. Scales of
+// [rows, blocks].
+Layout mfma_f8_a();
+Layout mfma_f8_b();
+Layout mfma_scales();
 Layout mfma_f64_accumulator();  // 16×16×4 of f64 has its rows in another order; A and B are as above
 
 // AMD WMMA 16×16×16. Each half (of 64 lanes: quarter) of gfx11's lanes has all of A and B. Of gfx12 with 32 lanes, the

@@ -96,7 +96,7 @@ struct NvidiaGpu {
 };
 
 // Which matrix instructions there are.
-enum class AmdMatrix : uint8_t { kNone, kMfma90a, kMfma942, kWmma11, kWmma12 };
+enum class AmdMatrix : uint8_t { kNone, kMfma90a, kMfma942, kMfma950, kWmma11, kWmma12 };
 
 struct AmdGpu {
   const char* name;  // "gfx942"
@@ -104,13 +104,19 @@ struct AmdGpu {
   int lanes;         // of a wave
   int simds;         // of a compute unit, which share its LDS
   int most_waves;    // that a SIMD holds at once
-  int registers;     // of 32 bits a lane, that a SIMD has for its waves; accumulators are among them on gfx90a, gfx942
+  int registers;  // of 32 bits a lane, that a SIMD has for its waves; accumulators are among them on gfx90a and later
+                  // ones of 9
   int register_portion;  // registers of a wave are a multiple of it
   int64_t lds_kib;       // a workgroup may have all of it
   AmdMatrix matrix;
   // Floats that memory adds up by itself: of f64, and pairs of f16 and bf16.
   bool adds_f32, adds_f64, adds_pairs;
 
+  bool has_mfma() const {
+    return matrix == AmdMatrix::kMfma90a || matrix == AmdMatrix::kMfma942 || matrix == AmdMatrix::kMfma950;
+  }
+  // f8 as OCP has them; those of gfx942 have other exponents and no infinities.
+  bool has_ocp_f8() const { return matrix == AmdMatrix::kMfma950 || matrix == AmdMatrix::kWmma12; }
   int64_t lds_bytes() const { return lds_kib * 1024; }
   int64_t threads() const { return int64_t{lanes} * simds * most_waves; }
 };

@@ -19,6 +19,7 @@ struct Unit {
 };
 
 Unit unit_of(const std::string& processor) {
+  if (processor == "gfx950") return {64, 4, 4, 1024, 64, 2048};
   if (processor == "gfx942") return {64, 4, 4, 512, 64, 1024};
   if (processor == "gfx90a") return {64, 4, 4, 256, 64, 256};
   if (processor == "gfx1200") return {32, 2, 1, 512, 512, 1024};

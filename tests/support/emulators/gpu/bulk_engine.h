@@ -7,6 +7,8 @@ namespace kiln::test {
 
 class EmulatedBulkEngine : public codegen::gpu::BulkEngine {
  public:
+  // `produces`: warps of their own may copy.
+  explicit EmulatedBulkEngine(bool produces) : produces_(produces) {}
   llvm::Instruction* init_barrier(Builder& b, Value* barrier, int arrivals, Value* chosen) const override;
   llvm::Instruction* arrive(Builder& b, Value* barrier, Value* chosen) const override;
   llvm::Instruction* arrive_expecting(Builder& b, Value* barrier, int64_t bytes, Value* chosen) const override;
@@ -22,7 +24,7 @@ class EmulatedBulkEngine : public codegen::gpu::BulkEngine {
   void publish_shared(Builder&) const override {}
   void publish_barriers(Builder&) const override {}
   void prefetch_map(Builder&, Value*, Value*) const override {}
-  int producer_warps(const codegen::gpu::BlockShape&) const override { return 1; }
+  int producer_warps(const codegen::gpu::BlockShape&) const override { return produces_ ? 1 : 0; }
   void program_barrier(Builder& b, const codegen::gpu::BlockShape& block) const override;
   void group_barrier(Builder& b, Value* group, int threads) const override;
   void block_barrier(Builder& b, const codegen::gpu::BlockShape& block) const override;
@@ -31,6 +33,7 @@ class EmulatedBulkEngine : public codegen::gpu::BulkEngine {
   void begin_computing(Builder&, const codegen::gpu::BlockShape&) const override {}
 
  private:
+  const bool produces_;
   mutable int sites_ = 0;
 };
 

@@ -24,6 +24,7 @@ namespace {
 namespace gpu = codegen::gpu;
 
 constexpr char kPrefix[] = "gpu";
+constexpr std::string_view kLike = "like=";
 constexpr std::array kWarps = {1, 2, 4, 8, 4, 2, 16, 4};
 
 struct Shape {
@@ -33,6 +34,7 @@ struct Shape {
   // 1: warps of their own copy, where they may; 2: blocks are persistent then; 3: share a queue; 4: have two consumer
   // groups
   int copying = 0;
+  const target::NvidiaGpu* like = nullptr;
 };
 
 std::optional<int> number_in(const std::string& target, const std::string& name) {
@@ -46,6 +48,11 @@ Shape shape_of(const std::string& target, const dsl::Kernel& kernel) {
   Shape out{kWarps[hash % kWarps.size()], hash / kWarps.size() % 4 == 0 ? 64 : 32};
   out.warps = number_in(target, "warps").value_or(out.warps);
   out.lanes = number_in(target, "lanes").value_or(number_in(target, "warps") ? 32 : out.lanes);
+  if (const size_t at = target.find(kLike); at != std::string::npos) {
+    const std::string name = target.substr(at + kLike.size());
+    out.like = target::find_nvidia_gpu(name.substr(0, name.find(',')));
+    out.lanes = 32;
+  }
   if (out.warps * out.lanes > 1024) out.lanes = 32;
   const bool shares = out.warps == 1 && !gpu::has_products(kernel.body);
   out.programs = shares ? number_in(target, "programs").value_or(hash / 64 % 2 == 0 ? 4 : 1) : 1;
@@ -99,7 +106,10 @@ Result<Artifact> compile_emulated(const dsl::Kernel& source, const dsl::Constexp
   module.setTargetTriple((*host)->machine->getTargetTriple());
   module.setDataLayout((*host)->machine->createDataLayout());
   const Shape shape = shape_of(target, kernel);
-  auto lowered = gpu::lower(kernel, EmulatedTarget(shape.lanes, shape.groups),
+  if (shape.like == nullptr && target.find(kLike) != std::string::npos) {
+    return invalid_argument("emulator: no processor is like `" + target + "`");
+  }
+  auto lowered = gpu::lower(kernel, EmulatedTarget(shape.lanes, shape.groups, shape.like),
                             {.warps = shape.warps,
                              .programs = shape.programs,
                              .specialise = shape.copying > 0,

@@ -90,8 +90,9 @@ Value* pointer_of(llvm::IRBuilder<>& b, const GlobalAccess& access) {
 
 codegen::gpu::LaneFacts EmulatedTarget::lane_facts() const {
   codegen::gpu::LaneFacts out;
-  out.shared_bytes = 227 * 1024;
-  out.matrix_load = out.matrix_store = lanes_ == 32;
+  out.shared_bytes = like_ == nullptr ? 227 * 1024 : like_->block_shared_bytes();
+  out.matrix_load = lanes_ == 32;
+  out.matrix_store = like_ == nullptr ? lanes_ == 32 : like_->units.stores_matrices;
   return out;
 }
 
@@ -219,18 +220,34 @@ std::optional<MatrixInstruction> EmulatedTarget::matrix_instruction(dsl::Element
   if (!form) return std::nullopt;
   MatrixInstruction out{form->a_layout, form->b_layout, form->sum_layout, {}};
   out.emit = [this, form](Builder& builder, MatrixInstruction::Operand x, MatrixInstruction::Operand y,
-                          MatrixInstruction::Operand sums) {
-    size_t offset = 0;
-    for (MatrixInstruction::Operand elements : {x, y, sums}) {
-      for (Value* element : elements) builder.CreateStore(element, operand(builder, offset)), offset += 8;
-    }
-    Value* address = builder.CreateIntToPtr(builder.getInt64(reinterpret_cast<uintptr_t>(form)), builder.getPtrTy());
-    call_host(builder, host_multiply, builder.getVoidTy(), {next_site(builder), address});
-    std::vector<Value*> results;
-    for (size_t i = 0; i < sums.size(); ++i) {
-      results.push_back(builder.CreateLoad(sums[i]->getType(), operand(builder, 8 * i)));
-    }
-    return results;
+                          MatrixInstruction::Operand sums) { return multiply(builder, *form, {x, y, sums}, sums); };
+  return out;
+}
+
+// The new sums come to the beginning of the operands.
+std::vector<Value*> EmulatedTarget::multiply(Builder& b, const MatrixForm& form,
+                                             std::initializer_list<llvm::ArrayRef<Value*>> operands,
+                                             llvm::ArrayRef<Value*> sums) const {
+  size_t offset = 0;
+  for (llvm::ArrayRef<Value*> elements : operands) {
+    for (Value* element : elements) b.CreateStore(element, operand(b, offset)), offset += 8;
+  }
+  Value* address = b.CreateIntToPtr(b.getInt64(reinterpret_cast<uintptr_t>(&form)), b.getPtrTy());
+  call_host(b, host_multiply, b.getVoidTy(), {next_site(b), address});
+  std::vector<Value*> results;
+  for (size_t i = 0; i < sums.size(); ++i) results.push_back(b.CreateLoad(sums[i]->getType(), operand(b, 8 * i)));
+  return results;
+}
+
+std::optional<codegen::gpu::ScaledInstruction> EmulatedTarget::scaled_instruction(dsl::ElementType a,
+                                                                                  dsl::ElementType b) const {
+  if (like_ == nullptr || !like_->units.block_scales) return std::nullopt;
+  const MatrixForm* form = find_scaled_form(a, b);
+  codegen::gpu::ScaledInstruction out{form->a_layout, form->b_layout, form->sum_layout,
+                                      form->a_scales, form->b_scales, {}};
+  using Operand = MatrixInstruction::Operand;
+  out.emit = [this, form](Builder& builder, Operand x, Operand y, Operand x_scales, Operand y_scales, Operand sums) {
+    return multiply(builder, *form, {x, y, sums, x_scales, y_scales}, sums);
   };
   return out;
 }

@@ -5,16 +5,21 @@
 #include "block.h"
 #include "bulk_engine.h"
 #include "gpu/target_info.h"
+#include "kiln/target/gpu.h"
 
 namespace kiln::test {
+
+struct MatrixForm;
 
 class EmulatedTarget : public codegen::gpu::TargetInfo {
  public:
   using Builder = llvm::IRBuilder<>;
   using Value = llvm::Value;
 
-  // `groups`: with products of several warps.
-  explicit EmulatedTarget(int lanes, bool groups = false) : lanes_(lanes), groups_(groups) {}
+  // `groups`: with products of several warps. `like`: with the units and the shared memory of a processor of NVIDIA's,
+  // of 32 lanes; null: with all of them.
+  explicit EmulatedTarget(int lanes, bool groups = false, const target::NvidiaGpu* like = nullptr)
+      : lanes_(lanes), groups_(like == nullptr ? groups : like->units.group_products), like_(like) {}
 
   int lanes() const override { return lanes_; }
   codegen::gpu::LaneFacts lane_facts() const override;
@@ -28,6 +33,8 @@ class EmulatedTarget : public codegen::gpu::TargetInfo {
   std::optional<codegen::gpu::MatrixInstruction> matrix_instruction(dsl::ElementType a, dsl::ElementType b,
                                                                     dsl::ElementType sum,
                                                                     dsl::Precision precision) const override;
+  std::optional<codegen::gpu::ScaledInstruction> scaled_instruction(dsl::ElementType a,
+                                                                    dsl::ElementType b) const override;
   Value* shuffle(Builder& b, Value* word, Value* lane) const override;
   Value* shuffle_xor(Builder& b, Value* word, unsigned mask) const override;
   void barrier(Builder& b) const override;
@@ -61,7 +68,9 @@ class EmulatedTarget : public codegen::gpu::TargetInfo {
   bool takes_constraint(llvm::StringRef constraint, llvm::Type* type) const override;
   void fence(Builder&, dsl::MemoryScope, Value*) const override {}  // one thread runs at a time
 
-  const codegen::gpu::BulkEngine* bulk_engine() const override { return &bulk_engine_; }
+  const codegen::gpu::BulkEngine* bulk_engine() const override {
+    return like_ == nullptr || like_->units.bulk_copies ? &bulk_engine_ : nullptr;
+  }
 
   // The two parameters that a kernel has behind those of its own.
   static Value* thread_of(llvm::Function& kernel) { return kernel.getArg(kernel.arg_size() - 2); }
@@ -70,6 +79,10 @@ class EmulatedTarget : public codegen::gpu::TargetInfo {
  private:
   // The pointer, checked where the kernel itself accesses it; where the predicate is false, that of the operands.
   Value* atomic_place(Builder& b, const codegen::gpu::AtomicAccess& access, uint64_t bits) const;
+  // Of a warp, by its operands one behind the other.
+  std::vector<Value*> multiply(Builder& b, const MatrixForm& form,
+                               std::initializer_list<llvm::ArrayRef<Value*>> operands,
+                               llvm::ArrayRef<Value*> sums) const;
   // Where the thread's operands are, from a byte on.
   Value* operand(Builder& b, size_t offset) const;
   // A number of its own for each call at which threads meet.
@@ -77,7 +90,8 @@ class EmulatedTarget : public codegen::gpu::TargetInfo {
 
   const int lanes_;
   const bool groups_;
-  const EmulatedBulkEngine bulk_engine_;
+  const target::NvidiaGpu* const like_;
+  const EmulatedBulkEngine bulk_engine_{like_ == nullptr || like_->units.moves_registers};
   mutable int sites_ = 0;
 };
 

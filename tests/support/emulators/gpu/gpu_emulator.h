@@ -18,7 +18,8 @@
 namespace kiln::test {
 
 // "gpu", "gpu:warps=4", "gpu:warps=1,lanes=64" or "gpu:warps=1,programs=4". What the name leaves open is chosen by the
-// kernel's text, so that many kernels cover all shapes of blocks.
+// kernel's text, so that many kernels cover all shapes of blocks. "gpu:like=sm_120": with the units and the shared
+// memory of that processor.
 bool is_emulated(const std::string& target);
 
 Result<Artifact> compile_emulated(const dsl::Kernel& kernel, const dsl::ConstexprValues& constexprs,

@@ -16,6 +16,10 @@ struct MatrixForm {
   dsl::ElementType a, b, sum;
   bool is_tf32 = false;  // operands of f32 are rounded
   codegen::gpu::Layout a_layout, b_layout, sum_layout;
+  // Of [rows, blocks of 32 along the inner axis] and [columns, blocks], where it multiplies by scales. Of lanes with
+  // the same one the instruction reads the first.
+  bool is_scaled = false;
+  codegen::gpu::Layout a_scales = {}, b_scales = {};
 };
 
 // As NVIDIA's mma.sync for warps of 32 lanes, as AMD's MFMA for 64. Null where there is none. Valid for ever: code
@@ -23,13 +27,16 @@ struct MatrixForm {
 const MatrixForm* find_matrix_form(int lanes, dsl::ElementType a, dsl::ElementType b, dsl::ElementType sum,
                                    dsl::Precision precision);
 
+// As NVIDIA's mma.sync with scales of blocks.
+const MatrixForm* find_scaled_form(dsl::ElementType a, dsl::ElementType b);
+
 // To ten bits after the point, ties away from zero.
 double round_tf32(double x);
 
 class MatrixProduct {
  public:
   explicit MatrixProduct(const MatrixForm& form);
-  // The registers of a lane, each in 8 bytes: those of a, of b and the sums.
+  // The registers of a lane, each in 8 bytes: those of a, of b, the sums, and a scale of each where there are any.
   void read(int lane, const std::byte* registers);
   void multiply();
   void write(int lane, std::byte* sums) const;
@@ -37,6 +44,7 @@ class MatrixProduct {
  private:
   const MatrixForm& form_;
   std::vector<uint64_t> a_, b_, sum_;  // bits, row-major
+  std::vector<uint64_t> a_scale_, b_scale_;
 };
 
 }  // namespace kiln::test
