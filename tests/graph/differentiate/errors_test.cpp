@@ -123,6 +123,31 @@ TEST(Gradients, ThatDoNotFlowAreZeros) {
   expect_none("order", [](Tensor x) { return sort(x, 0).second; });
 }
 
+// What is carried into each pass is kept where the way back reads it.
+TEST(Gradients, LoopsKeepWhatIsRead) {
+  const auto results = [](const std::function<Tensor(Tensor, Tensor)>& next) {
+    const Dim n = dim("n", 1, 64);
+    const Graph graph =
+        made(kiln::graph::graph("f", {input("h", f32, {2}), input("xs", f32, {n, 2})}, [&](Tensor h, Tensor xs) {
+          const auto step = [&](const Tensors& carried, const Tensors& slices) {
+            return LoopStep{{next(carried[0], slices[0])}, {}};
+          };
+          return sum(loop(n, {h}, {xs}, step).carried[0]);
+        }));
+    auto both = value_and_gradient(graph, {"h", "xs"});
+    EXPECT_TRUE(both) << both.error().message;
+    EXPECT_TRUE(verify(*both)) << verify(*both).error().message;
+    std::vector<uint32_t> out;
+    for (const Node& node : both->main().nodes) {
+      if (node.op == TensorOp::kLoop) out.push_back(node.result_count);
+    }
+    return out;
+  };
+  // Forward: what is carried, and what is kept of it. Back: the gradients by h and by xs.
+  EXPECT_THAT(results([](Tensor h, Tensor x) { return h * 2 + x; }), ::testing::ElementsAre(1, 2));
+  EXPECT_THAT(results([](Tensor h, Tensor x) { return h * x; }), ::testing::ElementsAre(2, 2));
+}
+
 TEST(Gradients, KeepDonationsAndLocations) {
   const Graph graph = made(trace("step", {donated("w", f32, {3}, "next"), input("x", f32, {3})}, [](Tensors t) {
     const Tensor loss = sum(t[0] * t[1]);

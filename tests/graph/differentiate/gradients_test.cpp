@@ -2,8 +2,12 @@
 // cases of.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "differentiate/differences.h"
 #include "differentiate/rules.h"
+#include "kiln/graph/differentiate.h"
+#include "kiln/graph/verify.h"
 
 namespace kiln::graph::test {
 namespace {
@@ -38,6 +42,41 @@ INSTANTIATE_TEST_SUITE_P(All, Gradients, ::testing::ValuesIn(all_cases()), [](co
   for (const char c : info.param.name) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
   return name;
 });
+
+// The same functions of narrow floats: gradients have the types of their inputs, in forward mode too.
+TEST(GradientsOfNarrowFloats, HaveTheirTypes) {
+  int checked = 0;
+  for (const ElementType element : {f32, f16, bf16}) {
+    for (GradientCase each : all_cases()) {
+      for (InputSpec& spec : each.inputs) spec.element = spec.element == f64 ? element : spec.element;
+      const GraphDef def = trace("narrow", each.inputs, [&](Tensors x) {
+        Outputs out;
+        for (const Tensor& y : each.function(std::move(x))) out.emplace_back("y" + std::to_string(out.size()), y);
+        return out;
+      });
+      if (!def.ir()) continue;  // a function that names f64 beside
+      const Graph& graph = *def.ir();
+      const std::vector<std::string> wanted = float_inputs(graph);
+      auto joint = vjp(graph, wanted);
+      ASSERT_TRUE(joint) << each.name << ": " << joint.error().message;
+      auto fine = verify(*joint);
+      ASSERT_TRUE(fine) << each.name << ": " << fine.error().message;
+      const size_t outputs = graph.main().outputs.size();
+      for (size_t i = 0; i < wanted.size(); ++i) {
+        const Output& gradient = joint->main().outputs[outputs + i];
+        const auto& inputs = graph.main().inputs;
+        const auto input = std::ranges::find(inputs, wanted[i], &Input::name);
+        EXPECT_EQ(to_string(joint->type(joint->main(), gradient.value), joint->expr_names()),
+                  to_string(graph.type(graph.main(), input->value), graph.expr_names()))
+            << each.name;
+      }
+      auto forward = jvp(graph, wanted);
+      ASSERT_TRUE(forward) << each.name << ": " << forward.error().message;
+      ++checked;
+    }
+  }
+  EXPECT_GT(checked, 400);
+}
 
 TEST(GradientTable, HasEveryOpAndACaseOfEachRule) {
   std::set<TensorOp> covered;

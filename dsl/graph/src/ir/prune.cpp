@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
+#include <string>
 
 #include "ir/rewrite.h"
 
@@ -97,24 +99,28 @@ std::vector<bool> live_values(const Body& body) {
   return live;
 }
 
-void prune_body(Body& body, const std::vector<bool>& keep) {
-  std::vector<bool> live = live_values(body);
-  std::vector<bool> nodes(body.nodes.size());
-  for (size_t i = 0; i < body.inputs.size(); ++i) live[body.inputs[i].value] = keep[i];
+namespace {
+
+// The body without some nodes and values; what stays names nothing else. Of a node some results may go.
+void leave_out(Body& body, const std::vector<bool>& nodes, const std::vector<bool>& values) {
   std::vector<ValueId> operands;
   operands.reserve(body.operands.size());
   for (size_t i = 0; i < body.nodes.size(); ++i) {
-    Node& node = body.nodes[i];
-    nodes[i] = node_is_live(node, live);
     if (!nodes[i]) continue;
-    // Results are neighbours: all of a node stay, or none.
-    for (uint32_t k = 0; k < node.result_count; ++k) live[node.first_result + k] = true;
+    Node& node = body.nodes[i];
     const std::span<const ValueId> before = body.operands_of(node);
     node.first_operand = static_cast<uint32_t>(operands.size());
     operands.insert(operands.end(), before.begin(), before.end());
+    uint32_t first = node.result_count, count = 0;
+    for (uint32_t k = 0; k < node.result_count; ++k) {
+      if (!values[node.first_result + k]) continue;
+      first = std::min(first, k);
+      ++count;
+    }
+    node.first_result += first;
+    node.result_count = count;
   }
-  const std::vector<uint32_t> node_now = compact(body.nodes, nodes), value_now = compact(body.values, live);
-  compact(body.inputs, keep);
+  const std::vector<uint32_t> node_now = compact(body.nodes, nodes), value_now = compact(body.values, values);
   for (Value& value : body.values) value.node = value.node == kNone ? kNone : node_now[value.node];
   for (ValueId& operand : operands) operand = operand == kNoValue ? kNoValue : value_now[operand];
   for (Node& node : body.nodes) node.first_result = value_now[node.first_result];
@@ -128,8 +134,68 @@ void prune_body(Body& body, const std::vector<bool>& keep) {
   body.operands = std::move(operands);
 }
 
+// Of a loop whose stacks are not all needed: its body without those outputs, as a body of its own.
+void drop_stacks(Graph& graph, Node& node, std::vector<bool>& values, const std::vector<bool>& live,
+                 std::set<std::string>& names) {
+  AttrList attrs = graph.attrs(node);
+  const auto carried = static_cast<uint32_t>(int_attr(attrs, 1));
+  bool all = true;
+  for (uint32_t k = carried; k < node.result_count; ++k) all = all && live[node.first_result + k];
+  if (all) return;
+  Body inner = graph.bodies[static_cast<size_t>(int_attr(attrs, 0))];
+  std::vector<bool> outputs(node.result_count, true);
+  for (uint32_t k = carried; k < node.result_count; ++k) {
+    outputs[k] = live[node.first_result + k];
+    values[node.first_result + k] = outputs[k];
+  }
+  compact(inner.outputs, outputs);
+  const std::string name = inner.name;
+  for (int i = 2; !names.insert(inner.name).second; ++i) inner.name = name + "_" + std::to_string(i);
+  attrs[0] = static_cast<int64_t>(graph.bodies.size());
+  node.attrs = static_cast<AttrsId>(graph.attr_lists.size());
+  graph.bodies.push_back(std::move(inner));
+  graph.attr_lists.push_back(std::move(attrs));
+}
+
+}  // namespace
+
+void prune_body(Body& body, const std::vector<bool>& keep) {
+  std::vector<bool> live = live_values(body);
+  std::vector<bool> nodes(body.nodes.size());
+  for (size_t i = 0; i < body.inputs.size(); ++i) live[body.inputs[i].value] = keep[i];
+  for (size_t i = 0; i < body.nodes.size(); ++i) {
+    const Node& node = body.nodes[i];
+    nodes[i] = node_is_live(node, live);
+    // All results of a node stay, or none.
+    for (uint32_t k = 0; nodes[i] && k < node.result_count; ++k) live[node.first_result + k] = true;
+  }
+  compact(body.inputs, keep);
+  leave_out(body, nodes, live);
+}
+
+namespace {
+
+// A body may be run by several loops that need different stacks: those of each loop are a body of its own.
+void prune_with_stacks(Graph& graph, BodyId id, std::set<std::string>& names) {
+  Body body = std::move(graph.bodies[id]);
+  std::vector<bool> live = live_values(body), values(body.values.size(), false), nodes(body.nodes.size());
+  for (const Input& input : body.inputs) values[input.value] = true;
+  for (size_t i = 0; i < body.nodes.size(); ++i) {
+    Node& node = body.nodes[i];
+    nodes[i] = node_is_live(node, live);
+    for (uint32_t k = 0; nodes[i] && k < node.result_count; ++k) values[node.first_result + k] = true;
+    if (nodes[i] && node.op == TensorOp::kLoop) drop_stacks(graph, node, values, live, names);
+  }
+  leave_out(body, nodes, values);
+  graph.bodies[id] = std::move(body);
+}
+
+}  // namespace
+
 Graph prune(Graph graph) {
-  for (Body& body : graph.bodies) prune_body(body, std::vector<bool>(body.inputs.size(), true));
+  std::set<std::string> names;
+  for (const Body& body : graph.bodies) names.insert(body.name);
+  for (BodyId id = 0; id < graph.bodies.size(); ++id) prune_with_stacks(graph, id, names);  // those that come too
   use_bodies(graph);
   use_attr_lists(graph);
   use_types(graph);

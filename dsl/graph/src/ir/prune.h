@@ -6,7 +6,7 @@
 namespace kiln::graph {
 
 // The graph without nodes that no output needs, in all bodies, and without bodies, kernels, types and attribute lists
-// that nothing names. Inputs and outputs stay. Linear.
+// that nothing names; loops without stacks that nothing reads. Inputs and outputs stay. Linear.
 Graph prune(Graph graph);
 // Which values of a body its outputs need; inputs among them.
 std::vector<bool> live_values(const Body& body);
