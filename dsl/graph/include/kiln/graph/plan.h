@@ -1,0 +1,82 @@
+// What a graph is compiled to: tile kernels, their launches in order, and where everything lies in memory. One plan is
+// for all sizes in the declared ranges of the dims: it has no pointer and no size of an example in it.
+//
+// Planner (a worker) and runner (a client) agree on it here; docs/reference/graph-plan.md is its prose.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kiln/graph/ir.h"
+
+namespace kiln::graph {
+
+// A kernel of a plan: what a request for it says beside the plan's target.
+struct PlannedKernel {
+  dsl::Kernel kernel;
+  dsl::ConstexprValues constexprs;  // those that the planner chose; the others take the kernel's defaults
+};
+
+// Memory that launches read and write. Sizes and offsets in bytes, over the plan's dims.
+struct PlannedBuffer {
+  enum class Home : uint8_t {
+    kInput,     // `index` of the caller's inputs
+    kOutput,    // `index` of the outputs
+    kArena,     // at `offset` of the arena, a multiple of kArenaAlignment
+    kConstant,  // `index` of Plan::constants
+  };
+  Home home = Home::kArena;
+  uint32_t index = 0;
+  Expr offset;
+  Expr bytes;
+};
+inline constexpr int64_t kArenaAlignment = 64;
+
+// What stands behind each parameter of the kernel, in order.
+struct PlannedArgument {
+  enum class Kind : uint8_t { kBuffer, kScalar };
+  Kind kind = Kind::kBuffer;
+  uint32_t buffer = 0;
+  Expr offset;  // kBuffer: bytes into the buffer
+  Expr scalar;  // kScalar: of an int parameter
+};
+
+struct PlannedLaunch {
+  uint32_t kernel = 0;
+  std::vector<PlannedArgument> arguments;
+  std::string name;   // of what it computes, for people: "softmax", "linear+gelu"
+  std::string place;  // "file:line:column" of the first node in it; may be empty
+  // Bytes that it reads and writes, each once.
+  Expr moved;
+};
+
+struct PlannedTensor {
+  std::string name;
+  TensorType type;
+};
+
+struct Plan {
+  std::string name;    // the graph's
+  std::string target;  // resolved, as in requests
+  std::vector<DimInfo> dims;
+  std::vector<PlannedTensor> inputs, outputs;  // contiguous, row-major
+  // By output: the input whose memory it may share, because that is donated to it and all reads of it come before; or
+  // kNone.
+  std::vector<uint32_t> in_place;
+  std::vector<PlannedKernel> kernels;
+  std::vector<PlannedBuffer> buffers;
+  std::vector<PlannedLaunch> launches;  // one after the other
+  std::vector<std::vector<std::byte>> constants;
+  Expr arena_bytes;
+  // What was decided and why, in order, a line each, for `explain`.
+  std::vector<std::string> log;
+};
+
+// As CBOR in deterministic encoding. Survives any bytes; the kernels come back verified, and every number is in range.
+std::vector<std::byte> encode_plan(const Plan& plan);
+Result<Plan> decode_plan(std::span<const std::byte> bytes);
+
+}  // namespace kiln::graph
