@@ -6,6 +6,7 @@
 #include "kiln/dsl/config.h"
 #include "kiln/dsl/kernel.h"
 #include "kiln/dsl/text.h"
+#include "kiln/dsl/trace_kernel.h"
 #include "trace/trace.h"
 
 namespace kiln::dsl::detail {
@@ -28,8 +29,10 @@ std::string in_backquotes(std::string_view name) { return "`" + std::string(name
 
 }  // namespace
 
-struct TraceSession::State {
-  State(std::string_view name, std::source_location loc) : trace(std::string(name), loc) {}
+// A trace with the parameters of its kernel.
+struct Session {
+  Session(std::string_view name, std::span<const std::string_view> names, std::span<const ParamSpec> params,
+          std::source_location loc);
 
   // "BM" or "BM=128" for the next parameter; false after an error.
   void declare(std::string_view text, const ParamSpec& spec);
@@ -39,7 +42,7 @@ struct TraceSession::State {
   std::vector<lang::Const> constants;     // likewise; 0 for the others
 };
 
-void TraceSession::State::declare(std::string_view text, const ParamSpec& spec) {
+void Session::declare(std::string_view text, const ParamSpec& spec) {
   Kernel& kernel = trace.kernel();
   const size_t equals = text.find('=');
   const std::string name(text.substr(0, equals));
@@ -77,18 +80,25 @@ void TraceSession::State::declare(std::string_view text, const ParamSpec& spec) 
   constants.push_back(constant);
 }
 
-TraceSession::TraceSession(std::string_view name, std::initializer_list<std::string_view> names,
-                           std::vector<ParamSpec> params, std::source_location loc)
-    : state_(std::make_unique<State>(name, loc)) {
-  lang::Trace& trace = state_->trace;
+Session::Session(std::string_view name, std::span<const std::string_view> names, std::span<const ParamSpec> params,
+                 std::source_location loc)
+    : trace(std::string(name), loc) {
   if (!is_identifier(name)) trace.report(loc, "kernel: " + in_backquotes(name) + name_problem(name, " is not a name"));
   if (names.size() != params.size()) {
     trace.report(loc, "kernel: " + std::to_string(names.size()) + " names for a function of " +
                           std::to_string(params.size()) + " parameters");
     return;
   }
-  for (size_t i = 0; i < params.size(); ++i) state_->declare(names.begin()[i], params[i]);
+  for (size_t i = 0; i < params.size(); ++i) declare(names[i], params[i]);
 }
+
+struct TraceSession::State : Session {
+  using Session::Session;
+};
+
+TraceSession::TraceSession(std::string_view name, std::initializer_list<std::string_view> names,
+                           std::vector<ParamSpec> params, std::source_location loc)
+    : state_(std::make_unique<State>(name, std::span(names.begin(), names.size()), params, loc)) {}
 
 TraceSession::~TraceSession() = default;
 
@@ -168,3 +178,23 @@ Result<Kernel> with_defaults(Result<Kernel> ir, const std::string& target, Const
 }
 
 }  // namespace kiln::dsl::detail
+
+namespace kiln::dsl {
+
+lang::Value TracedParams::value(size_t index) const { return session_.arguments[index].value; }
+lang::Const TracedParams::constant(size_t index) const { return session_.constants[index]; }
+
+Result<Kernel> trace_kernel(std::string_view name, std::span<const NamedParam> params,
+                            const std::function<void(const TracedParams&)>& body, std::source_location loc) {
+  std::vector<std::string_view> names;
+  std::vector<detail::ParamSpec> specs;
+  for (const NamedParam& param : params) {
+    names.push_back(param.name);
+    specs.push_back({param.is_const, param.type, param.readonly});
+  }
+  detail::Session session(name, names, specs, loc);
+  if (!session.trace.failed()) body(TracedParams(session));
+  return session.trace.finish();
+}
+
+}  // namespace kiln::dsl

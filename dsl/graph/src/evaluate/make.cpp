@@ -29,7 +29,7 @@ void make_philox(Step& step) {
   Array& out = step.make();
   const int64_t count = out.count();
   for (int64_t i = 0; i < count; i += 4) {
-    const auto words = philox(seed, offset + static_cast<uint64_t>(i / 4));
+    const auto words = dsl::scalar::philox(seed, offset + static_cast<uint64_t>(i / 4));
     for (int64_t j = 0; j < 4 && i + j < count; ++j) {
       store_bits<IntLane<uint32_t>>(out, i + j, words[static_cast<size_t>(j)]);
     }

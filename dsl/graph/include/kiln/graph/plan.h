@@ -30,8 +30,8 @@ struct PlannedBuffer {
   };
   Home home = Home::kArena;
   uint32_t index = 0;
-  Expr offset;
-  Expr bytes;
+  Expr offset = {};
+  Expr bytes = {};
 };
 inline constexpr int64_t kArenaAlignment = 64;
 
@@ -40,8 +40,8 @@ struct PlannedArgument {
   enum class Kind : uint8_t { kBuffer, kScalar };
   Kind kind = Kind::kBuffer;
   uint32_t buffer = 0;
-  Expr offset;  // kBuffer: bytes into the buffer
-  Expr scalar;  // kScalar: of an int parameter
+  Expr offset = {};  // kBuffer: bytes into the buffer
+  Expr scalar = {};  // kScalar: of an int parameter
 };
 
 struct PlannedLaunch {

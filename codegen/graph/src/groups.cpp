@@ -1,0 +1,470 @@
+#include "groups.h"
+
+namespace kiln::planner {
+
+using graph::Body;
+using graph::Family;
+using graph::Graph;
+using graph::kNone;
+using graph::Node;
+
+bool is_view(TensorOp op) {
+  return (graph::info(op).family == Family::kView && op != TensorOp::kPad) || op == TensorOp::kStopGradient;
+}
+
+bool is_inlineable(TensorOp op) {
+  const Family family = graph::info(op).family;
+  return family == Family::kElementwise || family == Family::kMake || family == Family::kView ||
+         family == Family::kCat || op == TensorOp::kGather || op == TensorOp::kIndex;
+}
+
+Coords add_axes(IndexSpace& space, std::span<const Expr> domain) {
+  Coords out;
+  for (const Expr& extent : domain) out.push_back(extent == Expr(1) ? Expr() : space.add_axis(extent));
+  return out;
+}
+
+namespace {
+
+bool is_reduced(const Group& group, size_t axis) {
+  return std::find(group.reduced.begin(), group.reduced.end(), static_cast<int64_t>(axis)) != group.reduced.end();
+}
+
+// Coordinates and extents of the domain without its reduced axes.
+void keep_outer(const Group& group, const Coords& domain, Coords& coords, std::vector<Expr>& shape) {
+  for (size_t i = 0; i < domain.size(); ++i) {
+    if (is_reduced(group, i)) continue;
+    coords.push_back(domain[i]);
+    shape.push_back(group.domain[i]);
+  }
+}
+
+bool is_reduce_anchor(TensorOp op) { return op == TensorOp::kReduce; }
+
+}  // namespace
+
+Coords anchor_place(const Graph& graph, const Group& group, uint32_t anchor, const Coords& domain) {
+  if (group.form != Group::Form::kReduce) return domain;
+  const Node& node = graph.main().nodes[group.anchors[anchor]];
+  const bool keep = graph::flag_attr(graph.attrs(node), graph::attr_index(node.op, "keep"));
+  Coords out;
+  for (size_t i = 0; i < domain.size(); ++i) {
+    if (!is_reduced(group, i)) {
+      out.push_back(domain[i]);
+    } else if (keep) {
+      out.emplace_back();
+    }
+  }
+  return out;
+}
+
+std::optional<Coords> value_place(const Graph& graph, const IndexSpace& space, const Group& group, ValueId value,
+                                  const Coords& domain) {
+  const std::vector<Expr>& shape = graph.type(graph.main(), value).shape;
+  const Expr count = graph::element_count(shape);
+  if (count == graph::element_count(group.domain)) {
+    if (shape == group.domain) return domain;
+    return space.unravel(IndexSpace::ravel(domain, group.domain), shape);
+  }
+  if (group.form != Group::Form::kReduce) return std::nullopt;
+  Coords coords;
+  std::vector<Expr> outer;
+  keep_outer(group, domain, coords, outer);
+  if (count != graph::element_count(outer)) return std::nullopt;
+  return space.unravel(IndexSpace::ravel(coords, outer), shape);
+}
+
+Source source_of(const Graph& graph, const Grouping& grouping, uint32_t group, ValueId value) {
+  const Body& body = graph.main();
+  const NodeId number = body.values[value].node;
+  if (number == kNone) return {Way::kLoad};
+  const Node& node = body.nodes[number];
+  if (grouping.group_of[number] == group) {
+    const auto& anchors = grouping.groups[group].anchors;
+    const auto found = std::find(anchors.begin(), anchors.end(), number);
+    if (found != anchors.end()) return {Way::kAnchor, static_cast<uint32_t>(found - anchors.begin())};
+    return {Way::kInline};
+  }
+  if (grouping.in_memory[value]) return {Way::kLoad};
+  if (node.op == TensorOp::kConstant && std::get<std::vector<uint64_t>>(graph.attrs(node)[2]).size() != 1)
+    return {Way::kLoad};
+  return {Way::kInline};
+}
+
+namespace {
+
+// A group that is still growing, with the nest in which it is tried what can be computed in it.
+struct Draft {
+  Nest nest;
+  Coords domain;
+};
+
+class Grouper {
+ public:
+  Grouper(const Graph& graph, bool fuse) : graph_(graph), body_(graph.main()), fuse_(fuse) {
+    out_.group_of.assign(body_.nodes.size(), kNone);
+    out_.in_memory.assign(body_.values.size(), false);
+    reach_.resize(body_.nodes.size());
+    users_.resize(body_.values.size());
+    for (NodeId n = 0; n < body_.nodes.size(); ++n) {
+      for (const ValueId operand : body_.operands_of(body_.nodes[n])) {
+        if (operand != graph::kNoValue) users_[operand].push_back(n);
+      }
+    }
+  }
+
+  Grouping take() {
+    for (NodeId n = 0; n < body_.nodes.size(); ++n) place(n);
+    keep_in_memory();
+    for (NodeId n = 0; n < body_.nodes.size(); ++n) place_in_memory(n);
+    find_roots();
+    sort();
+    return std::move(out_);
+  }
+
+ private:
+  using Groups = std::set<uint32_t>;
+
+  const graph::TensorType& type(ValueId value) const { return graph_.type(body_, value); }
+  uint32_t add_group(Group::Form form, std::vector<Expr> domain, NodeId node);
+  Source trial_source(uint32_t group, ValueId value) const;
+  Groups reached(const Node& node) const;
+  bool depends(uint32_t group, uint32_t on) const;
+  bool may_join(const Groups& reached, uint32_t group) const;
+  bool computes(uint32_t group, ValueId value);
+
+  void place(NodeId number);
+  bool join_reduction(NodeId number, const Groups& reached);
+  bool join(NodeId number, const Groups& reached);
+  void add_to(uint32_t group, NodeId number, const Groups& reached);
+
+  void keep_in_memory();
+  void keep_operands(const Node& node);
+  void keep_prologue(ValueId value);
+  void keep_source(ValueId value);
+  void place_in_memory(NodeId number);
+  void find_roots();
+  void sort();
+
+  const Graph& graph_;
+  const Body& body_;
+  const bool fuse_;
+  Grouping out_;
+  std::vector<Draft> drafts_;
+  std::vector<Groups> reach_;  // by node that is in no group: the groups whose values it is computed of
+  std::vector<std::vector<NodeId>> users_;
+};
+
+// As source_of, before it is known what goes to memory: other groups' values do.
+Source Grouper::trial_source(uint32_t group, ValueId value) const {
+  const NodeId number = body_.values[value].node;
+  if (number != kNone && out_.group_of[number] != kNone && out_.group_of[number] != group &&
+      !is_view(body_.nodes[number].op)) {
+    return {Way::kLoad};
+  }
+  return source_of(graph_, out_, group, value);
+}
+
+uint32_t Grouper::add_group(Group::Form form, std::vector<Expr> domain, NodeId node) {
+  const auto number = static_cast<uint32_t>(out_.groups.size());
+  out_.groups.emplace_back();
+  out_.groups.back().form = form;
+  out_.groups.back().domain = std::move(domain);
+  Draft draft{.nest = {IndexSpace(graph_.dims), {}, {}}, .domain = {}};
+  draft.domain = add_axes(draft.nest.space, out_.groups[number].domain);
+  drafts_.push_back(std::move(draft));
+  out_.group_of[node] = number;
+  return number;
+}
+
+Grouper::Groups Grouper::reached(const Node& node) const {
+  Groups out;
+  for (const ValueId operand : body_.operands_of(node)) {
+    const NodeId number = operand == graph::kNoValue ? kNone : body_.values[operand].node;
+    if (number == kNone) continue;
+    if (out_.group_of[number] != kNone) {
+      out.insert(out_.group_of[number]);
+    } else {
+      out.insert(reach_[number].begin(), reach_[number].end());
+    }
+  }
+  return out;
+}
+
+bool Grouper::depends(uint32_t group, uint32_t on) const {
+  if (group == on) return true;
+  std::vector<uint32_t> open{group};
+  std::set<uint32_t> seen;
+  while (!open.empty()) {
+    const uint32_t each = open.back();
+    open.pop_back();
+    for (const uint32_t next : out_.groups[each].needs) {
+      if (next == on) return true;
+      if (seen.insert(next).second) open.push_back(next);
+    }
+  }
+  return false;
+}
+
+// What comes from other groups must be there before this one runs.
+bool Grouper::may_join(const Groups& reached, uint32_t group) const {
+  return std::all_of(reached.begin(), reached.end(),
+                     [&](uint32_t other) { return other == group || !depends(other, group); });
+}
+
+bool Grouper::computes(uint32_t group, ValueId value) {
+  Draft& draft = drafts_[group];
+  const auto coords = value_place(graph_, draft.nest.space, out_.groups[group], value, draft.domain);
+  if (!coords) return false;
+  NestBuilder builder(
+      graph_, draft.nest, [&](ValueId each) { return trial_source(group, each); },
+      [&](uint32_t anchor) { return anchor_place(graph_, out_.groups[group], anchor, draft.domain); });
+  const size_t steps = draft.nest.steps.size(), bound = draft.nest.bound.size();
+  const bool fits = builder.at(value, *coords).has_value();
+  draft.nest.steps.resize(steps);
+  draft.nest.bound.resize(bound);
+  return fits;
+}
+
+void Grouper::add_to(uint32_t group, NodeId number, const Groups& reached) {
+  out_.group_of[number] = group;
+  for (const uint32_t other : reached) {
+    if (other != group) out_.groups[group].needs.insert(other);
+  }
+  const Node& node = body_.nodes[number];
+  if (!is_view(node.op)) out_.groups[group].values.push_back(node.first_result);
+}
+
+bool Grouper::join_reduction(NodeId number, const Groups& reached) {
+  const Node& node = body_.nodes[number];
+  const auto& axes = graph::ints_attr(graph_.attrs(node), graph::attr_index(node.op, "axes"));
+  const ValueId x = body_.operands_of(node)[0];
+  for (size_t i = out_.groups.size(), tried = 0; i-- > 0 && tried < 8;) {
+    const auto group = static_cast<uint32_t>(i);
+    Group& to = out_.groups[i];
+    if (to.form != Group::Form::kReduce || to.domain != type(x).shape || to.reduced != axes) continue;
+    ++tried;
+    if (!may_join(reached, group) || !computes(group, x)) continue;
+    to.anchors.push_back(number);
+    add_to(group, number, reached);
+    return true;
+  }
+  return false;
+}
+
+bool Grouper::join(NodeId number, const Groups& reached) {
+  const Node& node = body_.nodes[number];
+  for (auto each = reached.rbegin(); each != reached.rend(); ++each) {
+    const Group::Form form = out_.groups[*each].form;
+    if (form == Group::Form::kAlone || !may_join(reached, *each)) continue;
+    out_.group_of[number] = *each;  // as if
+    const bool fits = computes(*each, node.first_result);
+    out_.group_of[number] = kNone;
+    if (!fits) continue;
+    add_to(*each, number, reached);
+    return true;
+  }
+  return false;
+}
+
+// Anchors begin groups, what follows goes into them; the rest waits for who reads it.
+void Grouper::place(NodeId number) {
+  const Node& node = body_.nodes[number];
+  const Groups reach = reached(node);
+  reach_[number] = reach;
+  if (is_inlineable(node.op)) {
+    const bool goes_on = graph::info(node.op).family == Family::kElementwise || is_view(node.op);
+    if (fuse_ && goes_on) join(number, reach);
+    return;
+  }
+  if (is_reduce_anchor(node.op)) {
+    if (fuse_ && join_reduction(number, reach)) return;
+    const auto& axes = graph::ints_attr(graph_.attrs(node), graph::attr_index(node.op, "axes"));
+    const uint32_t group = add_group(Group::Form::kReduce, type(body_.operands_of(node)[0]).shape, number);
+    out_.groups[group].reduced = axes;
+    out_.groups[group].anchors.push_back(number);
+    add_to(group, number, reach);
+    return;
+  }
+  const bool is_dot = node.op == TensorOp::kDot;
+  const uint32_t group =
+      add_group(is_dot ? Group::Form::kDot : Group::Form::kAlone, type(node.first_result).shape, number);
+  out_.groups[group].anchors.push_back(number);
+  add_to(group, number, reach);
+  for (uint32_t i = 1; i < node.result_count; ++i) out_.groups[group].values.push_back(node.first_result + i);
+}
+
+// What a view is of. Views of views have one source.
+void Grouper::keep_source(ValueId value) {
+  for (;;) {
+    const NodeId number = body_.values[value].node;
+    if (number == kNone) return;
+    const Node& node = body_.nodes[number];
+    if (!is_view(node.op)) break;
+    value = body_.operands_of(node)[0];
+  }
+  out_.in_memory[value] = true;
+}
+
+void Grouper::keep_operands(const Node& node) {
+  for (const ValueId operand : body_.operands_of(node)) {
+    if (operand != graph::kNoValue && body_.values[operand].node != kNone) out_.in_memory[operand] = true;
+  }
+}
+
+// A product reads an operand many times over: of what is computed before it, only views and casts are read through.
+void Grouper::keep_prologue(ValueId value) {
+  for (;;) {
+    const NodeId number = body_.values[value].node;
+    if (number == kNone || out_.in_memory[value]) return;
+    const Node& node = body_.nodes[number];
+    const bool goes_on = is_view(node.op) || node.op == TensorOp::kCast;
+    if (!goes_on && graph::info(node.op).family == Family::kMake) return;
+    if (!goes_on && !(is_inlineable(node.op) && graph::info(node.op).family != Family::kElementwise)) break;
+    value = body_.operands_of(node)[0];
+  }
+  out_.in_memory[value] = true;
+}
+
+constexpr int64_t kManySteps = 400;  // of one kernel
+constexpr int64_t kWorthKeeping = 8;
+
+int64_t cost_of(TensorOp op) {
+  const graph::OpInfo& info = graph::info(op);
+  if (info.has(graph::kMath) || op == TensorOp::kPhilox) return 8;
+  if (op == TensorOp::kDiv || op == TensorOp::kRem) return 4;
+  return is_view(op) ? 0 : 1;
+}
+
+void Grouper::keep_in_memory() {
+  for (const graph::Output& output : body_.outputs) {
+    if (body_.values[output.value].node != kNone) out_.in_memory[output.value] = true;
+  }
+  // Who reads a value that is in no group, through others that are in none: groups, or values in memory (behind them).
+  std::vector<std::set<uint32_t>> readers(body_.nodes.size());
+  std::vector<int64_t> cost(body_.nodes.size());
+  for (NodeId n = 0; n < body_.nodes.size(); ++n) {
+    const Node& node = body_.nodes[n];
+    cost[n] = cost_of(node.op);
+    for (const ValueId operand : body_.operands_of(node)) {
+      const NodeId from = operand == graph::kNoValue ? kNone : body_.values[operand].node;
+      if (from == kNone || out_.group_of[from] != kNone) continue;
+      cost[n] = std::min<int64_t>(cost[n] + cost[from], int64_t{1} << 40);
+    }
+    if (out_.group_of[n] != kNone || !is_inlineable(node.op)) continue;
+    const bool is_own = !fuse_ && !is_view(node.op) && graph::info(node.op).family != Family::kMake;
+    if (cost[n] > kManySteps || is_own) {
+      out_.in_memory[node.first_result] = true;
+      cost[n] = 0;
+    }
+  }
+  for (NodeId n = static_cast<NodeId>(body_.nodes.size()); n-- > 0;) {
+    const Node& node = body_.nodes[n];
+    const uint32_t group = out_.group_of[n];
+    const bool is_free = group == kNone;
+    const ValueId value = node.first_result;
+    if (is_free && readers[n].size() > 1 && cost[n] >= kWorthKeeping && !is_view(node.op) &&
+        graph::info(node.op).family != Family::kMake) {
+      out_.in_memory[value] = true;
+    }
+    if (group != kNone && out_.groups[group].form == Group::Form::kAlone) keep_operands(node);
+    if (group != kNone && node.op == TensorOp::kDot) {
+      for (const ValueId operand : body_.operands_of(node)) keep_prologue(operand);
+    }
+    for (const ValueId operand : body_.operands_of(node)) {
+      const NodeId from = operand == graph::kNoValue ? kNone : body_.values[operand].node;
+      if (from == kNone) continue;
+      if (!is_free) {
+        readers[from].insert(group);
+        if (out_.group_of[from] != kNone && out_.group_of[from] != group) keep_source(operand);
+      } else if (out_.in_memory[value]) {
+        readers[from].insert(static_cast<uint32_t>(out_.groups.size()) + n);
+        if (out_.group_of[from] != kNone) keep_source(operand);
+      } else {
+        readers[from].insert(readers[n].begin(), readers[n].end());
+        if (out_.group_of[from] != kNone) keep_source(operand);
+      }
+    }
+  }
+}
+
+// What must be in memory and is in no group: a group of its own, or it joins one of as many elements.
+void Grouper::place_in_memory(NodeId number) {
+  const Node& node = body_.nodes[number];
+  const ValueId value = node.first_result;
+  if (out_.group_of[number] != kNone || !is_inlineable(node.op)) return;
+  const Groups reach = reached(node);
+  reach_[number] = reach;
+  if (!out_.in_memory[value]) return;
+  if (node.op == TensorOp::kConstant && std::get<std::vector<uint64_t>>(graph_.attrs(node)[2]).size() != 1 ) return;
+  const Expr count = graph::element_count(type(value).shape);
+  for (size_t i = out_.groups.size(), tried = 0; fuse_ && i-- > 0 && tried < 16;) {
+    const auto group = static_cast<uint32_t>(i);
+    if (out_.groups[i].form != Group::Form::kMap) continue;
+    ++tried;
+    if (graph::element_count(out_.groups[i].domain) != count || !may_join(reach, group)) continue;
+    out_.group_of[number] = group;  // as if
+    const bool fits = computes(group, value);
+    out_.group_of[number] = kNone;
+    if (!fits) continue;
+    add_to(group, number, reach);
+    if (is_view(node.op)) out_.groups[group].values.push_back(value);
+    return;
+  }
+  const uint32_t group = add_group(Group::Form::kMap, type(value).shape, number);
+  add_to(group, number, reach);
+  if (is_view(node.op)) out_.groups[group].values.push_back(value);
+}
+
+void Grouper::find_roots() {
+  for (NodeId n = 0; n < body_.nodes.size(); ++n) {
+    const uint32_t group = out_.group_of[n];
+    if (group == kNone) continue;
+    const Node& node = body_.nodes[n];
+    for (uint32_t i = 0; i < node.result_count; ++i) {
+      const ValueId value = node.first_result + i;
+      const bool is_alone = out_.groups[group].form == Group::Form::kAlone;
+      if (is_alone) out_.in_memory[value] = true;
+      if (out_.in_memory[value]) out_.groups[group].roots.push_back(value);
+    }
+  }
+}
+
+// In an order in which each group comes behind those it needs; the first that can, by the first of its nodes.
+void Grouper::sort() {
+  const size_t count = out_.groups.size();
+  std::vector<NodeId> last(count);
+  for (NodeId n = 0; n < body_.nodes.size(); ++n) {
+    if (out_.group_of[n] != kNone) last[out_.group_of[n]] = n;
+  }
+  std::vector<uint32_t> order, place(count, kNone);
+  std::vector<uint8_t> state(count);
+  std::vector<uint32_t> by_node(count);
+  for (uint32_t i = 0; i < count; ++i) by_node[i] = i;
+  std::sort(by_node.begin(), by_node.end(), [&](uint32_t a, uint32_t b) { return last[a] < last[b]; });
+  const std::function<void(uint32_t)> visit = [&](uint32_t group) {
+    if (state[group] != 0) return;
+    state[group] = 1;
+    for (const uint32_t other : out_.groups[group].needs) visit(other);
+    place[group] = static_cast<uint32_t>(order.size());
+    order.push_back(group);
+  };
+  for (const uint32_t group : by_node) visit(group);
+  std::vector<Group> sorted;
+  for (const uint32_t group : order) {
+    sorted.push_back(std::move(out_.groups[group]));
+    std::set<uint32_t> needs;
+    for (const uint32_t other : sorted.back().needs) needs.insert(place[other]);
+    sorted.back().needs = std::move(needs);
+  }
+  out_.groups = std::move(sorted);
+  for (uint32_t& group : out_.group_of) {
+    if (group != kNone) group = place[group];
+  }
+}
+
+}  // namespace
+
+Grouping group_nodes(const Graph& graph, bool fuse) { return Grouper(graph, fuse).take(); }
+
+}  // namespace kiln::planner

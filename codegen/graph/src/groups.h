@@ -1,0 +1,57 @@
+// Which nodes become one kernel.
+//
+// Reductions and products are anchors: each begins a group, or joins one. What follows an anchor element by element goes
+// into its group (its epilogue), and what comes before is computed where it is read (its prologue). What is left over
+// and must be in memory is computed by groups of its own, element by element. Views never cost anything: they are index
+// expressions of who reads them.
+#pragma once
+
+#include <set>
+
+#include "nest.h"
+
+namespace kiln::planner {
+
+struct Group {
+  enum class Form : uint8_t {
+    kMap,     // each element by itself
+    kReduce,  // reductions over the same axes of one shape, and what is computed of them
+    kDot,     // one product, and what is computed of it
+    kAlone,   // one op that has a kernel of its own
+  };
+  Form form = Form::kMap;
+  std::vector<Expr> domain;        // extents of the space that it runs over; kDot: of the product's result
+  std::vector<int64_t> reduced;    // kReduce: axes of the domain
+  std::vector<NodeId> anchors;     // by number
+  std::vector<ValueId> values;     // what is computed in it, and not views, in order
+  std::vector<ValueId> roots;      // those of its values that go to memory
+  std::set<uint32_t> needs;        // groups whose roots it reads
+};
+
+struct Grouping {
+  std::vector<Group> groups;                      // in an order in which they can run
+  std::vector<uint32_t> group_of;                 // by node; kNone: computed where it is read
+  std::vector<bool> in_memory;                    // by value
+  std::vector<std::string> log;
+};
+
+// Of a graph of primitives whose calls are inlined. `fuse`: else each op is a group.
+Grouping group_nodes(const graph::Graph& graph, bool fuse);
+
+// How the values of a group come to be, for its nest.
+Source source_of(const graph::Graph& graph, const Grouping& grouping, uint32_t group, ValueId value);
+
+// Axes for the domain: an extent of 1 has the place 0.
+Coords add_axes(IndexSpace& space, std::span<const Expr> domain);
+// The coordinates of an anchor's result.
+Coords anchor_place(const graph::Graph& graph, const Group& group, uint32_t anchor, const Coords& domain);
+// Those of a value that is computed in the group, of as many elements as the domain, or as what is left of it behind
+// the reduction. None: of neither.
+std::optional<Coords> value_place(const graph::Graph& graph, const IndexSpace& space, const Group& group, ValueId value,
+                                  const Coords& domain);
+
+// Whether a node can be computed where it is read.
+bool is_inlineable(TensorOp op);
+bool is_view(TensorOp op);
+
+}  // namespace kiln::planner

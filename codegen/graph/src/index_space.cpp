@@ -1,0 +1,134 @@
+#include "index_space.h"
+
+namespace kiln::planner {
+
+using dsl::Atom;
+using dsl::AtomKind;
+using graph::atom_expr;
+
+namespace {
+
+Expr of_term(const dsl::Term& term) {
+  Expr out(term.coefficient);
+  for (const Atom& atom : term.atoms) out = out * atom_expr(atom);
+  return out;
+}
+
+}  // namespace
+
+Expr IndexSpace::add_axis(const Expr& extent) {
+  const graph::Interval bounds = interval(extent);
+  dims_.push_back({.name = "axis", .low = 0, .high = std::max<int64_t>(0, bounds.high - 1), .multiple = 1});
+  extents_.push_back(extent);
+  return axis(extents_.size() - 1);
+}
+
+void IndexSpace::merge(size_t outer, size_t inner) {
+  extents_[inner] = extents_[outer] * extents_[inner];
+  dims_[first_axis_ + inner].high = std::max<int64_t>(0, interval(extents_[inner]).high - 1);
+}
+
+std::optional<size_t> IndexSpace::axis_of(const Atom& atom) const {
+  if (atom.kind != AtomKind::kConstexpr || atom.index < first_axis_) return std::nullopt;
+  return atom.index - first_axis_;
+}
+
+bool IndexSpace::mentions(const Expr& expr, size_t axis) const {
+  for (const dsl::Term& term : expr.terms()) {
+    for (const Atom& atom : term.atoms) {
+      if (axis_of(atom) == axis) return true;
+      if (atom.args && (mentions(atom.args->first, axis) || mentions(atom.args->second, axis))) return true;
+    }
+  }
+  return false;
+}
+
+bool IndexSpace::is_below(const Expr& a, const Expr& b) const {
+  if (interval(a).low < 0) return false;
+  if (interval(a).high < interval(b).low) return true;
+  // At their ends all axes that only grow it.
+  Expr most = a;
+  for (size_t i = 0; i < extents_.size(); ++i) {
+    if (!mentions(most, i)) continue;
+    const auto part = linear_in(*this, most, i);
+    if (!part || interval(part->coefficient).low < 0) return false;
+    most = part->rest + part->coefficient * (extents_[i] - 1);
+  }
+  return graph::at_most(dims_, most, b - 1) == graph::Known::kYes;
+}
+
+Expr IndexSpace::floor_div(const Expr& a, const Expr& b) const {
+  if (b == Expr(1)) return a;
+  Expr quotient, rest;
+  for (const dsl::Term& term : a.terms()) {
+    const Expr each = of_term(term);
+    if (const auto exact = graph::exact_quotient(dims_, each, b)) {
+      quotient = quotient + *exact;
+    } else {
+      rest = rest + each;
+    }
+  }
+  if (is_below(rest, b)) return quotient;
+  if (interval(rest).low < 0) return Expr::apply(AtomKind::kDiv, a, b);
+  return quotient + Expr::apply(AtomKind::kDiv, rest, b);
+}
+
+Expr IndexSpace::ravel(std::span<const Expr> coords, std::span<const Expr> shape) {
+  Expr out;
+  for (size_t i = 0; i < shape.size(); ++i) out = out * shape[i] + coords[i];
+  return out;
+}
+
+Coords IndexSpace::unravel(const Expr& place, std::span<const Expr> shape) const {
+  Coords out(shape.size());
+  Expr rest = place;
+  for (size_t i = shape.size(); i-- > 0;) {
+    if (shape[i] == Expr(1)) continue;
+    bool last = true;  // nothing but extents of 1 in front
+    for (size_t j = 0; j < i; ++j) last = last && shape[j] == Expr(1);
+    const Expr quotient = last ? Expr() : floor_div(rest, shape[i]);
+    out[i] = last ? rest : rest - shape[i] * quotient;
+    rest = quotient;
+  }
+  return out;
+}
+
+std::optional<LinearPart> linear_in(const IndexSpace& space, const Expr& expr, size_t axis) {
+  LinearPart out;
+  for (const dsl::Term& term : expr.terms()) {
+    size_t times = 0;
+    Expr others(term.coefficient);
+    for (const Atom& atom : term.atoms) {
+      if (space.axis_of(atom) == axis) {
+        ++times;
+        continue;
+      }
+      const Expr each = atom_expr(atom);
+      if (space.mentions(each, axis)) return std::nullopt;
+      others = others * each;
+    }
+    if (times > 1) return std::nullopt;
+    (times == 1 ? out.coefficient : out.rest) = (times == 1 ? out.coefficient : out.rest) + others;
+  }
+  return out;
+}
+
+Expr replaced(const Expr& expr, const std::function<std::optional<Expr>(const Atom&)>& by) {
+  if (expr.as_constant()) return expr;
+  Expr out;
+  for (const dsl::Term& term : expr.terms()) {
+    Expr product(term.coefficient);
+    for (const Atom& atom : term.atoms) {
+      if (atom.args) {
+        product = product * Expr::apply(atom.kind, replaced(atom.args->first, by), replaced(atom.args->second, by));
+      } else {
+        const auto other = by(atom);
+        product = product * (other ? *other : atom_expr(atom));
+      }
+    }
+    out = out + product;
+  }
+  return out;
+}
+
+}  // namespace kiln::planner

@@ -1,0 +1,248 @@
+#include "kernel_writer.h"
+
+#include "kiln/dsl/library.h"
+
+namespace kiln::planner {
+
+using graph::Graph;
+using graph::kNone;
+using graph::Node;
+using lang::Value;
+
+namespace {
+
+Error no_kernel(const Graph& graph, NodeId number) {
+  const Node& node = graph.main().nodes[number];
+  const std::string place = graph.location_text(node.loc);
+  return error(ErrorCode::kCompileFailed,
+               (place.empty() ? "" : place + ": ") + "there is no kernel for `" + graph::info(node.op).name + "` yet");
+}
+
+void add_dims(const IndexSpace& space, const Expr& expr, std::set<uint32_t>& out) {
+  for (const dsl::Term& term : expr.terms()) {
+    for (const dsl::Atom& atom : term.atoms) {
+      if (atom.args) {
+        add_dims(space, atom.args->first, out);
+        add_dims(space, atom.args->second, out);
+      } else if (const auto axis = space.axis_of(atom)) {
+        continue;
+      } else {
+        out.insert(atom.index);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<bool> live_steps(const Nest& nest, std::span<const StepId> wanted) {
+  std::vector<bool> live(nest.steps.size());
+  for (const StepId step : wanted) live[step] = true;
+  const auto mark = [&](const Expr& expr) {
+    for (const BoundAxis& bound : nest.bound) {
+      if (nest.space.mentions(expr, bound.axis)) live[bound.step] = true;
+    }
+  };
+  // Operands come before who reads them; so do the steps of bound axes.
+  for (size_t i = nest.steps.size(); i-- > 0;) {
+    if (!live[i]) continue;
+    const Step& step = nest.steps[i];
+    for (const StepId operand : step.operands) live[operand] = true;
+    mark(step.offset);
+    for (const Condition& condition : step.when) {
+      mark(condition.a);
+      mark(condition.b);
+    }
+  }
+  return live;
+}
+
+KernelArguments Signature::bind(const dsl::TracedParams& traced) const {
+  KernelArguments out;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].is_tensor) {
+      out.tensors[arguments[i].tensor] = traced.value(i);
+    } else {
+      out.dims[arguments[i].dim] = traced.value(i);
+    }
+  }
+  return out;
+}
+
+Signature signature_of(const Nest& nest, std::span<const Stored> stores, std::span<const StepId> wanted,
+                       std::span<const ConstParam> consts) {
+  Signature out;
+  std::set<ValueId> seen;
+  std::set<uint32_t> dims;
+  const auto add_tensor = [&](ValueId tensor, ElementType element, bool readonly) {
+    if (!seen.insert(tensor).second) return;
+    out.arguments.push_back({.is_tensor = true, .tensor = tensor});
+    out.params.push_back({.name = (readonly ? "in" : "out") + std::to_string(out.params.size()),
+                          .type = {element, true, {}},
+                          .readonly = readonly});
+  };
+  const std::vector<bool> live = live_steps(nest, wanted);
+  for (size_t i = 0; i < nest.steps.size(); ++i) {
+    const Step& step = nest.steps[i];
+    if (!live[i]) continue;
+    if (step.kind == Step::Kind::kLoad) add_tensor(step.tensor, step.element, true);
+    add_dims(nest.space, step.offset, dims);
+    for (const Condition& condition : step.when) {
+      add_dims(nest.space, condition.a, dims);
+      add_dims(nest.space, condition.b, dims);
+    }
+  }
+  for (size_t axis = 0; axis < nest.space.axis_count(); ++axis) {
+    // Extents of bound axes stand in the steps that wrap places.
+    const bool is_bound = std::any_of(nest.bound.begin(), nest.bound.end(),
+                                      [&](const BoundAxis& bound) { return bound.axis == axis; });
+    if (!is_bound) add_dims(nest.space, nest.space.extent(axis), dims);
+  }
+  for (const Stored& store : stores) add_dims(nest.space, store.offset, dims);
+  for (const Stored& store : stores) add_tensor(store.value, nest.steps[store.step].element, false);
+  for (const uint32_t dim : dims) {
+    out.arguments.push_back({.is_tensor = false, .dim = dim});
+    out.params.push_back(
+        {.name = "n" + std::to_string(out.params.size()), .type = {ElementType::kI64, false, {}}});
+  }
+  out.first_const = out.params.size();
+  for (const ConstParam& each : consts) {
+    out.params.push_back({.name = each.name + "=" + std::to_string(each.value), .is_const = true});
+  }
+  return out;
+}
+
+std::string group_name(const Graph& graph, const Group& group, const Grouping& grouping, uint32_t number) {
+  std::string out;
+  const graph::Body& body = graph.main();
+  std::vector<std::string> names;
+  for (NodeId n = 0; n < body.nodes.size(); ++n) {
+    if (grouping.group_of[n] != number) continue;
+    const Node& node = body.nodes[n];
+    if (is_view(node.op) && !(group.roots.size() == 1 && node.first_result == group.roots[0])) continue;
+    std::string name = graph::info(node.op).name;
+    if (node.op == TensorOp::kReduce) {
+      name = "reduce_" + graph::info(node.op).attrs[0].values[static_cast<size_t>(graph::int_attr(graph.attrs(node), 0))];
+    }
+    if (names.empty() || names.back() != name) names.push_back(name);
+  }
+  for (const std::string& name : names) {
+    if (out.size() > 60) return out + "_etc";
+    out += (out.empty() ? "" : "_") + name;
+  }
+  return out.empty() ? "copy" : out;
+}
+
+int64_t block_for(const Expr& extent, int64_t most) {
+  const auto number = extent.as_constant();
+  if (!number) return most;
+  int64_t out = 1;
+  while (out < *number && out < most) out *= 2;
+  return out;
+}
+
+std::vector<Value> ProgramAxes::places() {
+  Value all;
+  for (const Value& count : counts_) all = all.valid() ? all * count : count;
+  if (!all.valid()) return {};
+  lang::grid(all);
+  std::vector<Value> out(counts_.size());
+  Value rest = lang::cast(lang::program_id(0), ElementType::kI64);
+  for (size_t i = counts_.size(); i-- > 0;) {
+    out[i] = i == 0 ? rest : rest % counts_[i];
+    if (i > 0) rest = rest / counts_[i];
+  }
+  return out;
+}
+
+Result<GroupNest> nest_of(const GroupContext& context) {
+  const Graph& graph = context.graph;
+  const Group& group = context.group();
+  GroupNest out{.nest = {IndexSpace(graph.dims), {}, {}}, .domain = {}, .axes = {}, .is_reduced = {}, .anchors = {}, .stores = {}};
+  out.domain = add_axes(out.nest.space, group.domain);
+  for (size_t i = 0, axis = 0; i < group.domain.size(); ++i) {
+    if (group.domain[i] == Expr(1)) continue;
+    out.axes.push_back(axis++);
+    out.is_reduced.push_back(std::find(group.reduced.begin(), group.reduced.end(), static_cast<int64_t>(i)) !=
+                             group.reduced.end());
+  }
+  NestBuilder builder(
+      graph, out.nest, [&](ValueId value) { return source_of(graph, context.grouping, context.number, value); },
+      [&](uint32_t anchor) { return anchor_place(graph, group, anchor, out.domain); });
+  if (group.form == Group::Form::kReduce) {
+    for (const NodeId anchor : group.anchors) {
+      const auto step = builder.at(graph.main().operands_of(graph.main().nodes[anchor])[0], out.domain);
+      if (!step) return no_kernel(graph, anchor);
+      out.anchors.push_back(*step);
+    }
+  }
+  for (const ValueId root : group.roots) {
+    const auto coords = value_place(graph, out.nest.space, group, root, out.domain);
+    const auto step = coords ? builder.at(root, *coords) : std::nullopt;
+    if (!step) return no_kernel(graph, graph.main().values[root].node);
+    out.stores.push_back({root, *step, IndexSpace::ravel(*coords, context.type(root).shape)});
+  }
+  return out;
+}
+
+namespace {
+
+// Every index expression of a group.
+void for_each_expr(GroupNest& group, const std::function<void(Expr&)>& visit) {
+  for (Step& step : group.nest.steps) {
+    visit(step.offset);
+    for (Condition& condition : step.when) {
+      visit(condition.a);
+      visit(condition.b);
+    }
+  }
+  for (Stored& store : group.stores) visit(store.offset);
+}
+
+bool reads_as_one(GroupNest& group, size_t outer, size_t inner) {
+  bool out = true;
+  const IndexSpace& space = group.nest.space;
+  for_each_expr(group, [&](const Expr& expr) {
+    if (!out || (!space.mentions(expr, outer) && !space.mentions(expr, inner))) return;
+    const auto a = linear_in(space, expr, outer), b = linear_in(space, expr, inner);
+    out = a && b && a->coefficient == b->coefficient * space.extent(inner);
+  });
+  return out;
+}
+
+}  // namespace
+
+void merge_axes(GroupNest& group) {
+  IndexSpace& space = group.nest.space;
+  for (size_t i = group.axes.size(); i-- > 1;) {
+    const size_t outer = group.axes[i - 1], inner = group.axes[i];
+    if (group.is_reduced[i - 1] != group.is_reduced[i] || !reads_as_one(group, outer, inner)) continue;
+    for_each_expr(group, [&](Expr& expr) {
+      if (const auto part = linear_in(space, expr, outer)) expr = part->rest;
+    });
+    space.merge(outer, inner);
+    group.axes.erase(group.axes.begin() + static_cast<ptrdiff_t>(i) - 1);
+    group.is_reduced.erase(group.is_reduced.begin() + static_cast<ptrdiff_t>(i) - 1);
+    // The merged one is at place i-1 now, beside the next outer one.
+  }
+}
+
+Result<WrittenKernel> write_kernel(const GroupContext& context) {
+  switch (context.group().form) {
+    case Group::Form::kMap:
+    case Group::Form::kReduce: {
+      auto nest = nest_of(context);
+      if (!nest) return nest.error();
+      merge_axes(*nest);
+      return context.group().form == Group::Form::kMap ? write_map(context, std::move(*nest))
+                                                       : write_reduce(context, std::move(*nest));
+    }
+    case Group::Form::kDot:
+      return write_dot(context);
+    case Group::Form::kAlone:
+      break;
+  }
+  return no_kernel(context.graph, context.group().anchors[0]);
+}
+
+}  // namespace kiln::planner

@@ -1,0 +1,101 @@
+// From a group to its kernel.
+#pragma once
+
+#include "groups.h"
+#include "kiln/graph/plan.h"
+#include "step_emitter.h"
+
+namespace kiln::planner {
+
+// What stands behind a parameter: a tensor in memory, or a dim.
+struct KernelArgument {
+  bool is_tensor = true;
+  ValueId tensor = graph::kNoValue;
+  uint32_t dim = 0;
+};
+
+struct WrittenKernel {
+  graph::PlannedKernel kernel;
+  std::vector<KernelArgument> arguments;
+};
+
+// A value of the group that goes to memory.
+struct Stored {
+  ValueId value;
+  StepId step;
+  Expr offset;  // in elements
+};
+
+// A group as a nest over its domain.
+struct GroupNest {
+  Nest nest;
+  Coords domain;
+  std::vector<size_t> axes;        // of the domain whose extent is not 1, from the outermost
+  std::vector<bool> is_reduced;    // by place in `axes`
+  std::vector<StepId> anchors;     // kReduce: what each combines
+  std::vector<Stored> stores;
+};
+
+struct GroupContext {
+  const graph::Graph& graph;
+  const Grouping& grouping;
+  uint32_t number;
+  std::string_view target;
+
+  const Group& group() const { return grouping.groups[number]; }
+  const graph::TensorType& type(ValueId value) const { return graph.type(graph.main(), value); }
+  bool on_cpu() const { return target.starts_with("cpu") || target.starts_with("interp"); }
+};
+
+// The error names the node that has no kernel.
+Result<WrittenKernel> write_kernel(const GroupContext& context);
+
+// --- of kMap and kReduce ---
+Result<GroupNest> nest_of(const GroupContext& context);
+// Neighbouring axes that all places read as one become one.
+void merge_axes(GroupNest& group);
+
+// --- the forms ---
+Result<WrittenKernel> write_map(const GroupContext& context, GroupNest group);
+Result<WrittenKernel> write_reduce(const GroupContext& context, GroupNest group);
+Result<WrittenKernel> write_dot(const GroupContext& context);
+
+// --- parts of kernels ---
+
+// The steps that the stores and anchors need.
+std::vector<bool> live_steps(const Nest& nest, std::span<const StepId> wanted);
+
+// Parameters for all that the live steps read, the stores write and the expressions mention, then Consts.
+struct ConstParam {
+  std::string name;
+  int64_t value;
+};
+struct Signature {
+  std::vector<KernelArgument> arguments;
+  std::vector<dsl::NamedParam> params;
+  size_t first_const = 0;
+
+  KernelArguments bind(const dsl::TracedParams& traced) const;
+};
+Signature signature_of(const Nest& nest, std::span<const Stored> stores, std::span<const StepId> wanted,
+                       std::span<const ConstParam> consts);
+
+// "exp+add": the ops of the group, for people and profilers.
+std::string group_name(const graph::Graph& graph, const Group& group, const Grouping& grouping, uint32_t number);
+
+// The least power of two that is not below n, at most `most`; `most` where n is not known.
+int64_t block_for(const Expr& extent, int64_t most);
+
+// Places of programs along axes, the last one the fastest.
+class ProgramAxes {
+ public:
+  // So many steps along each axis.
+  void add(lang::Value count) { counts_.push_back(std::move(count)); }
+  // Sets the grid to all of them, and gives the place of this program along each axis, i64.
+  std::vector<lang::Value> places();
+
+ private:
+  std::vector<lang::Value> counts_;
+};
+
+}  // namespace kiln::planner

@@ -1,0 +1,237 @@
+// From a request to a plan: primitives, groups, a kernel each, buffers, the arena.
+#include "kiln/planner/plan_graph.h"
+
+#include "kernel_writer.h"
+#include "kiln/dsl/binary.h"
+#include "kiln/graph/decompose.h"
+#include "kiln/graph/simplify.h"
+#include "kiln/graph/verify.h"
+#include "memory_plan.h"
+
+namespace kiln::planner {
+
+using graph::Graph;
+using graph::kNone;
+using graph::Plan;
+using graph::PlannedArgument;
+using graph::PlannedBuffer;
+
+namespace {
+
+Expr bytes_of(const graph::TensorType& type) {
+  return graph::element_count(type.shape) * Expr(std::max<int64_t>(1, dsl::info(type.element).bits / 8));
+}
+
+class Planner {
+ public:
+  Planner(const Graph& graph, const graph::PlanRequest& request) : graph_(graph), body_(graph.main()), request_(request) {}
+
+  Result<Plan> plan();
+
+ private:
+  void describe();
+  uint32_t buffer_of(ValueId value);
+  uint32_t add_buffer(PlannedBuffer buffer);
+  uint32_t constant_of(const graph::Node& node);
+  bool is_empty(const Group& group) const;
+  Result<void> add_group(uint32_t number);
+  void add_launch(const WrittenKernel& written, std::string name, graph::Location loc,
+                  const std::map<ValueId, uint32_t>& buffers);
+  uint32_t kernel_of(graph::PlannedKernel kernel);
+  Result<void> add_copy(ValueId from, uint32_t output);
+  void lay_out();
+
+  const Graph& graph_;
+  const graph::Body& body_;
+  const graph::PlanRequest& request_;
+  Plan plan_;
+  Grouping grouping_;
+  std::map<ValueId, uint32_t> buffers_;
+  std::map<std::vector<std::byte>, uint32_t> kernels_;  // by their encoding
+};
+
+void Planner::describe() {
+  plan_.name = body_.name;
+  plan_.target = request_.target;
+  plan_.dims = graph_.dims;
+  for (const graph::Input& input : body_.inputs) {
+    plan_.inputs.push_back({input.name, graph_.type(body_, input.value)});
+    buffers_[input.value] = add_buffer({.home = PlannedBuffer::Home::kInput,
+                                        .index = static_cast<uint32_t>(plan_.inputs.size() - 1),
+                                        .bytes = bytes_of(plan_.inputs.back().type)});
+  }
+  for (const graph::Output& output : body_.outputs) {
+    plan_.outputs.push_back({output.name, graph_.type(body_, output.value)});
+    plan_.in_place.push_back(kNone);
+  }
+}
+
+uint32_t Planner::add_buffer(PlannedBuffer buffer) {
+  plan_.buffers.push_back(std::move(buffer));
+  return static_cast<uint32_t>(plan_.buffers.size() - 1);
+}
+
+uint32_t Planner::constant_of(const graph::Node& node) {
+  const graph::AttrList& attrs = graph_.attrs(node);
+  const auto& data = std::get<std::vector<uint64_t>>(attrs[2]);
+  const auto bytes = static_cast<size_t>(std::max(1, dsl::info(graph::element_attr(attrs, 0)).bits / 8));
+  std::vector<std::byte> memory(data.size() * bytes);
+  for (size_t i = 0; i < data.size(); ++i) {
+    for (size_t j = 0; j < bytes; ++j) memory[i * bytes + j] = static_cast<std::byte>(data[i] >> (8 * j));
+  }
+  plan_.constants.push_back(std::move(memory));
+  return add_buffer({.home = PlannedBuffer::Home::kConstant,
+                     .index = static_cast<uint32_t>(plan_.constants.size() - 1),
+                     .bytes = Expr(static_cast<int64_t>(data.size() * bytes))});
+}
+
+// The first output of a value is its home; else it lies in the arena.
+uint32_t Planner::buffer_of(ValueId value) {
+  if (const auto known = buffers_.find(value); known != buffers_.end()) return known->second;
+  const graph::Node& node = body_.nodes[body_.values[value].node];
+  uint32_t buffer = kNone;
+  for (size_t i = 0; i < body_.outputs.size() && buffer == kNone; ++i) {
+    if (body_.outputs[i].value == value && node.op != TensorOp::kConstant) {
+      buffer = add_buffer({.home = PlannedBuffer::Home::kOutput,
+                           .index = static_cast<uint32_t>(i),
+                           .bytes = bytes_of(graph_.type(body_, value))});
+    }
+  }
+  if (buffer == kNone && node.op == TensorOp::kConstant) buffer = constant_of(node);
+  if (buffer == kNone) buffer = add_buffer({.home = PlannedBuffer::Home::kArena, .bytes = bytes_of(graph_.type(body_, value))});
+  buffers_[value] = buffer;
+  return buffer;
+}
+
+uint32_t Planner::kernel_of(graph::PlannedKernel kernel) {
+  const auto [known, is_new] =
+      kernels_.try_emplace(dsl::encode_kernel(kernel.kernel), static_cast<uint32_t>(plan_.kernels.size()));
+  if (is_new) plan_.kernels.push_back(std::move(kernel));
+  return known->second;
+}
+
+void Planner::add_launch(const WrittenKernel& written, std::string name, graph::Location loc,
+                         const std::map<ValueId, uint32_t>& buffers) {
+  graph::PlannedLaunch launch;
+  launch.kernel = kernel_of(written.kernel);
+  launch.name = std::move(name);
+  launch.place = graph_.location_text(loc);
+  for (const KernelArgument& argument : written.arguments) {
+    if (!argument.is_tensor) {
+      launch.arguments.push_back({.kind = PlannedArgument::Kind::kScalar, .scalar = Expr::constexpr_ref(argument.dim)});
+      continue;
+    }
+    const auto other = buffers.find(argument.tensor);
+    const uint32_t buffer = other != buffers.end() ? other->second : buffer_of(argument.tensor);
+    launch.arguments.push_back({.kind = PlannedArgument::Kind::kBuffer, .buffer = buffer});
+    launch.moved = launch.moved + plan_.buffers[buffer].bytes;
+  }
+  plan_.launches.push_back(std::move(launch));
+}
+
+// Whether nothing that a group gives has an element, whatever the sizes.
+bool Planner::is_empty(const Group& group) const {
+  return std::all_of(group.roots.begin(), group.roots.end(), [&](ValueId root) {
+    return graph::element_count(graph_.type(body_, root).shape) == Expr();
+  });
+}
+
+Result<void> Planner::add_group(uint32_t number) {
+  const Group& group = grouping_.groups[number];
+  if (is_empty(group)) return {};
+  auto written = write_kernel({graph_, grouping_, number, request_.target});
+  if (!written) return written.error();
+  const NodeId first = group.anchors.empty() ? body_.values[group.roots[0]].node : group.anchors[0];
+  const std::string name = written->kernel.kernel.name;
+  std::string line = std::to_string(plan_.launches.size()) + ": " + name + " gives";
+  for (const ValueId root : group.roots) {
+    line += " " + to_string(graph_.type(body_, root), graph_.expr_names());
+  }
+  add_launch(*written, name, body_.nodes[first].loc, {});
+  plan_.log.push_back(line);
+  return {};
+}
+
+// An output that has its value from an input, a constant or another output: a kernel that copies.
+Result<void> Planner::add_copy(ValueId from, uint32_t output) {
+  Grouping copy;
+  copy.group_of.assign(body_.nodes.size(), kNone);
+  copy.in_memory.assign(body_.values.size(), true);
+  Group group;
+  group.domain = graph_.type(body_, from).shape;
+  copy.groups.push_back(std::move(group));
+  GroupContext context{graph_, copy, 0, request_.target};
+  GroupNest nest{.nest = {IndexSpace(graph_.dims), {}, {}}, .domain = {}, .axes = {}, .is_reduced = {}, .anchors = {}, .stores = {}};
+  nest.domain = add_axes(nest.nest.space, context.group().domain);
+  for (size_t axis = 0; axis < nest.nest.space.axis_count(); ++axis) nest.axes.push_back(axis);
+  nest.is_reduced.assign(nest.axes.size(), false);
+  const Expr place = IndexSpace::ravel(nest.domain, context.group().domain);
+  nest.nest.steps.push_back({.kind = Step::Kind::kLoad,
+                             .element = graph_.type(body_, from).element,
+                             .tensor = from,
+                             .offset = place});
+  // The copy has a number of its own: the parameter it is stored through.
+  const auto to = static_cast<ValueId>(body_.values.size() - 1) + 1 + output;
+  nest.stores.push_back({to, 0, place});
+  merge_axes(nest);
+  auto written = write_map(context, std::move(nest));
+  if (!written) return written.error();
+  const uint32_t buffer = add_buffer(
+      {.home = PlannedBuffer::Home::kOutput, .index = output, .bytes = bytes_of(graph_.type(body_, from))});
+  plan_.log.push_back(std::to_string(plan_.launches.size()) + ": copy to output `" + body_.outputs[output].name + "`");
+  add_launch(*written, "copy", {}, {{to, buffer}});
+  return {};
+}
+
+// Offsets in the arena, by who writes first and reads last.
+void Planner::lay_out() {
+  std::vector<Lifetime> lifetimes;
+  std::vector<uint32_t> in_arena, number(plan_.buffers.size(), kNone);
+  for (uint32_t i = 0; i < plan_.launches.size(); ++i) {
+    for (const PlannedArgument& argument : plan_.launches[i].arguments) {
+      if (argument.kind != PlannedArgument::Kind::kBuffer) continue;
+      const PlannedBuffer& buffer = plan_.buffers[argument.buffer];
+      if (buffer.home != PlannedBuffer::Home::kArena) continue;
+      if (number[argument.buffer] == kNone) {
+        number[argument.buffer] = static_cast<uint32_t>(lifetimes.size());
+        lifetimes.push_back({buffer.bytes, i, i});
+        in_arena.push_back(argument.buffer);
+      }
+      lifetimes[number[argument.buffer]].last = i;
+    }
+  }
+  const ArenaPlan arena = plan_arena(graph_.dims, lifetimes);
+  for (size_t i = 0; i < in_arena.size(); ++i) plan_.buffers[in_arena[i]].offset = arena.offsets[i];
+  plan_.arena_bytes = arena.bytes;
+}
+
+Result<Plan> Planner::plan() {
+  describe();
+  grouping_ = group_nodes(graph_, request_.options.fuse);
+  plan_.log = grouping_.log;
+  for (uint32_t i = 0; i < grouping_.groups.size(); ++i) {
+    if (auto added = add_group(i); !added) return added.error();
+  }
+  for (uint32_t i = 0; i < body_.outputs.size(); ++i) {
+    const ValueId value = body_.outputs[i].value;
+    const uint32_t home = buffer_of(value);
+    const PlannedBuffer& buffer = plan_.buffers[home];
+    if (buffer.home == PlannedBuffer::Home::kOutput && buffer.index == i) continue;
+    if (graph::element_count(plan_.outputs[i].type.shape) == Expr()) continue;
+    if (auto added = add_copy(value, i); !added) return added.error();
+  }
+  lay_out();
+  return std::move(plan_);
+}
+
+}  // namespace
+
+Result<Plan> plan_graph(const graph::PlanRequest& request) {
+  if (auto sound = graph::verify(request.graph); !sound) return sound.error();
+  auto primitives = graph::decompose(request.graph);
+  if (!primitives) return primitives.error();
+  const Graph simple = graph::simplify(*primitives);
+  return Planner(simple, request).plan();
+}
+
+}  // namespace kiln::planner

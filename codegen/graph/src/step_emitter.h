@@ -1,0 +1,91 @@
+// Steps of a nest as tile values, for axes that are bound to scalars and lanes of tiles.
+#pragma once
+
+#include <map>
+
+#include "kiln/dsl/trace_kernel.h"
+#include "nest.h"
+
+namespace kiln::planner {
+
+namespace lang = dsl::lang;
+
+// What an axis is in a kernel: `start`, or start + lanes.
+struct BoundTo {
+  lang::Value start = {};  // i64 scalar; invalid: 0
+  lang::Value lanes = {};  // i32 tile that broadcasts to the kernel's tiles; invalid: a scalar axis
+  lang::Value mask = {};   // i1, of the lanes' shape: where they are inside the extent; invalid: all are
+};
+
+// Pointers and dims of the kernel that is being traced.
+struct KernelArguments {
+  std::map<ValueId, lang::Value> tensors;
+  std::map<uint32_t, lang::Value> dims;  // i64
+};
+
+class StepEmitter {
+ public:
+  StepEmitter(const graph::Graph& graph, const Nest& nest, const KernelArguments& arguments)
+      : graph_(graph), nest_(nest), arguments_(arguments), axes_(nest.space.axis_count()) {}
+
+  void bind(size_t axis, BoundTo to) { axes_[axis] = std::move(to); }
+  const BoundTo& bound_to(size_t axis) const { return axes_[axis]; }
+  void set_anchor(uint32_t anchor, lang::Value value) { anchors_[anchor] = std::move(value); }
+
+  lang::Value value(StepId step);
+  // Where masked-off lanes are `other`: a reduction's neutral element.
+  lang::Value value_or(StepId step, const lang::Value& other);
+  void store(ValueId tensor, const Expr& offset, StepId step);
+  // An integer expression as an i64 scalar, or a tile where lanes are in it.
+  lang::Value number(const Expr& expr);
+
+  // What is computed while it lives is forgotten behind it: of the body of a loop.
+  class Scope {
+   public:
+    explicit Scope(StepEmitter& emitter) : emitter_(emitter), values_(emitter.values_), numbers_(emitter.numbers_) {}
+    ~Scope() {
+      emitter_.values_ = std::move(values_);
+      emitter_.numbers_ = std::move(numbers_);
+    }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    StepEmitter& emitter_;
+    std::map<StepId, lang::Value> values_;
+    std::map<Expr, lang::Value> numbers_;
+  };
+
+ private:
+  lang::Value computed(const Step& step);
+  lang::Value loaded(const Step& step);
+  lang::Value random_word(const Step& step);
+  lang::Value holds(const Predicate& when);
+  // The mask of the lanes that an expression or a step depends on, and the predicate; invalid: all are on.
+  lang::Value mask_of(const std::vector<bool>& axes) const;
+  std::vector<bool> lanes_of(const Expr& expr) const;
+  std::vector<bool> lanes_of(StepId step) const;
+  void add_lanes(const Expr& expr, std::vector<bool>& out) const;
+  void add_lanes(StepId step, std::vector<bool>& out) const;
+  lang::Value pointer(ValueId tensor, const Expr& offset);
+  bool has_lanes(size_t axis) const;
+  bool has_lanes(const Expr& expr) const;
+  lang::Value any_number(const Expr& expr);
+  lang::Value atom(const dsl::Atom& atom);
+
+  const graph::Graph& graph_;
+  const Nest& nest_;
+  const KernelArguments& arguments_;
+  std::vector<BoundTo> axes_;
+  std::map<uint32_t, lang::Value> anchors_;
+  std::map<StepId, lang::Value> values_;
+  std::map<Expr, lang::Value> numbers_;
+};
+
+// An elementwise op of the table on tile values.
+lang::Value emit_op(TensorOp op, const graph::AttrList& attrs, ElementType result, std::span<const lang::Value> operands);
+
+// A scalar of known bits.
+lang::Value literal_value(ElementType element, uint64_t bits);
+
+}  // namespace kiln::planner

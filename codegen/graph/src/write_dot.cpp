@@ -1,0 +1,303 @@
+// Kernels of one product: blocks of the result over tiles of the operands, batch by batch. Several free or contracted
+// axes are one each, whose place is taken apart where an operand does not lie so. What follows the product is computed
+// on its block before it is stored.
+#include "kernel_writer.h"
+#include "kiln/dsl/kernels/matmul.h"
+
+namespace kiln::planner {
+
+using graph::Node;
+using lang::Value;
+
+namespace {
+
+std::vector<Expr> extents_at(const std::vector<Expr>& shape, const std::vector<int64_t>& axes) {
+  std::vector<Expr> out;
+  for (const int64_t axis : axes) out.push_back(shape[static_cast<size_t>(axis)]);
+  return out;
+}
+
+// Axes that are neither in a batch nor contracted, in order.
+std::vector<int64_t> free_axes(size_t rank, const std::vector<int64_t>& batch, const std::vector<int64_t>& contract) {
+  std::vector<int64_t> out;
+  for (int64_t axis = 0; axis < static_cast<int64_t>(rank); ++axis) {
+    const bool is_free = std::find(batch.begin(), batch.end(), axis) == batch.end() &&
+                         std::find(contract.begin(), contract.end(), axis) == contract.end();
+    if (is_free) out.push_back(axis);
+  }
+  return out;
+}
+
+constexpr size_t kNoAxis = ~size_t{0};
+
+// A row-major axis of all places of several.
+struct FlatAxis {
+  size_t axis = kNoAxis;
+  Expr extent = Expr(1);
+  Coords coords;
+};
+
+FlatAxis flat_axis(IndexSpace& space, const std::vector<Expr>& extents) {
+  FlatAxis out;
+  out.extent = graph::element_count(extents);
+  if (out.extent == Expr(1)) {
+    out.coords.resize(extents.size());
+    return out;
+  }
+  const Expr place = space.add_axis(out.extent);
+  out.axis = space.axis_count() - 1;
+  out.coords = space.unravel(place, extents);
+  return out;
+}
+
+struct DotNest {
+  Nest nest;
+  std::vector<FlatAxis> batch;
+  FlatAxis m, n, k;
+  StepId a = 0, b = 0;
+  std::vector<Stored> stores;
+};
+
+void put(Coords& coords, const std::vector<int64_t>& axes, const Coords& places) {
+  for (size_t i = 0; i < axes.size(); ++i) coords[static_cast<size_t>(axes[i])] = places[i];
+}
+
+Error not_written(const graph::Graph& graph, const Node& node) {
+  const std::string place = graph.location_text(node.loc);
+  return internal_error((place.empty() ? "" : place + ": ") + "a `dot` whose operands have no kernel");
+}
+
+Result<DotNest> dot_nest(const GroupContext& context) {
+  const graph::Graph& graph = context.graph;
+  const Group& group = context.group();
+  const Node& node = graph.main().nodes[group.anchors[0]];
+  const auto operands = graph.main().operands_of(node);
+  const graph::AttrList& attrs = graph.attrs(node);
+  const auto &batch_a = graph::ints_attr(attrs, 0), &batch_b = graph::ints_attr(attrs, 1);
+  const auto &contract_a = graph::ints_attr(attrs, 2), &contract_b = graph::ints_attr(attrs, 3);
+  const auto &shape_a = context.type(operands[0]).shape, &shape_b = context.type(operands[1]).shape;
+  const auto free_a = free_axes(shape_a.size(), batch_a, contract_a);
+  const auto free_b = free_axes(shape_b.size(), batch_b, contract_b);
+
+  DotNest out{.nest = {IndexSpace(graph.dims), {}, {}}, .batch = {}, .m = {}, .n = {}, .k = {}, .stores = {}};
+  IndexSpace& space = out.nest.space;
+  Coords batch;
+  for (const Expr& extent : extents_at(shape_a, batch_a)) {
+    out.batch.push_back(flat_axis(space, {extent}));
+    batch.push_back(out.batch.back().coords[0]);
+  }
+  out.m = flat_axis(space, extents_at(shape_a, free_a));
+  out.n = flat_axis(space, extents_at(shape_b, free_b));
+  out.k = flat_axis(space, extents_at(shape_a, contract_a));
+
+  Coords at_a(shape_a.size()), at_b(shape_b.size()), result = batch;
+  put(at_a, batch_a, batch);
+  put(at_a, free_a, out.m.coords);
+  put(at_a, contract_a, out.k.coords);
+  put(at_b, batch_b, batch);
+  put(at_b, free_b, out.n.coords);
+  put(at_b, contract_b, out.k.coords);
+  result.insert(result.end(), out.m.coords.begin(), out.m.coords.end());
+  result.insert(result.end(), out.n.coords.begin(), out.n.coords.end());
+
+  NestBuilder builder(
+      graph, out.nest, [&](ValueId value) { return source_of(graph, context.grouping, context.number, value); },
+      [&](uint32_t) { return result; });
+  const auto a = builder.at(operands[0], at_a), b = builder.at(operands[1], at_b);
+  if (!a || !b) return not_written(graph, node);
+  out.a = *a;
+  out.b = *b;
+  for (const ValueId root : group.roots) {
+    const auto coords = value_place(graph, space, group, root, result);
+    const auto step = coords ? builder.at(root, *coords) : std::nullopt;
+    if (!step) return not_written(graph, node);
+    out.stores.push_back({root, *step, IndexSpace::ravel(*coords, context.type(root).shape)});
+  }
+  return out;
+}
+
+// A tile's block along a flat axis.
+struct Block {
+  const FlatAxis& axis;
+  lang::Const size;
+  Value start;  // i64
+  lang::Operand start_i32;
+};
+
+class DotWriter {
+ public:
+  DotWriter(const GroupContext& context, const DotNest& dot, const Signature& signature,
+            const dsl::TracedParams& params)
+      : context_(context),
+        dot_(dot),
+        arguments_(signature.bind(params)),
+        bm_(params.constant(signature.first_const)),
+        bn_(params.constant(signature.first_const + 1)),
+        bk_(params.constant(signature.first_const + 2)),
+        group_(params.constant(signature.first_const + 3)),
+        scalars_(context.graph, dot.nest, arguments_) {}
+
+  void write();
+
+ private:
+  Value extent(const FlatAxis& axis) { return lang::cast(scalars_.number(axis.extent), ElementType::kI32); }
+  void bind(StepEmitter& emitter, const Block& block, int expand) const;
+  void bind_batch(StepEmitter& emitter) const;
+  Value operand(StepEmitter& emitter, StepId step, const Block& rows, const Block& columns);
+  std::optional<Value> tile_of(StepEmitter& emitter, const Step& step, const Block& rows, const Block& columns);
+
+  const GroupContext& context_;
+  const DotNest& dot_;
+  const KernelArguments arguments_;
+  const lang::Const bm_, bn_, bk_, group_;
+  StepEmitter scalars_;
+  std::vector<Value> batch_;
+};
+
+void DotWriter::bind(StepEmitter& emitter, const Block& block, int expand) const {
+  if (block.axis.axis == kNoAxis) return;
+  const Value lanes = lang::expand_dims(lang::arange(0, block.size), expand);
+  emitter.bind(block.axis.axis,
+               {.start = block.start,
+                .lanes = lanes,
+                .mask = lanes + block.start < emitter.number(block.axis.extent)});
+}
+
+void DotWriter::bind_batch(StepEmitter& emitter) const {
+  for (size_t i = 0; i < dot_.batch.size(); ++i) {
+    if (dot_.batch[i].axis != kNoAxis) emitter.bind(dot_.batch[i].axis, {.start = batch_[i]});
+  }
+}
+
+// An operand that lies in memory with a stride for rows and one for columns.
+std::optional<Value> DotWriter::tile_of(StepEmitter& emitter, const Step& step, const Block& rows,
+                                        const Block& columns) {
+  if (step.kind != Step::Kind::kLoad || !step.when.empty()) return std::nullopt;
+  const IndexSpace& space = dot_.nest.space;
+  LinearPart row{Expr(), step.offset};
+  if (rows.axis.axis != kNoAxis) {
+    const auto part = linear_in(space, row.rest, rows.axis.axis);
+    if (!part) return std::nullopt;
+    row = *part;
+  }
+  LinearPart column{Expr(1), row.rest};
+  if (columns.axis.axis != kNoAxis) {
+    const auto part = linear_in(space, row.rest, columns.axis.axis);
+    if (!part || space.mentions(row.coefficient, columns.axis.axis)) return std::nullopt;
+    column = *part;
+  }
+  for (const BoundAxis& bound : dot_.nest.bound) {
+    if (space.mentions(step.offset, bound.axis)) return std::nullopt;
+  }
+  Value base = arguments_.tensors.at(step.tensor);
+  if (column.rest != Expr()) base = base + emitter.number(column.rest);
+  const auto stride = [&](const Expr& expr) -> lang::Operand {
+    const auto number = expr.as_constant();
+    return number ? lang::Operand(*number) : lang::Operand(emitter.number(expr));
+  };
+  const Value m = extent(rows.axis), n = extent(columns.axis);
+  return lang::tile(base, {m, n}, {stride(row.coefficient), stride(column.coefficient)})
+      .load({rows.start_i32, columns.start_i32}, {rows.size, columns.size});
+}
+
+Value DotWriter::operand(StepEmitter& emitter, StepId id, const Block& rows, const Block& columns) {
+  const Step& step = dot_.nest.steps[id];
+  if (step.kind == Step::Kind::kCompute && step.op == TensorOp::kCast) {
+    const Step& inner = dot_.nest.steps[step.operands[0]];
+    if (const auto tile = tile_of(emitter, inner, rows, columns)) return lang::cast(*tile, step.element);
+  }
+  if (const auto tile = tile_of(emitter, step, rows, columns)) return *tile;
+  bind(emitter, rows, 1);
+  bind(emitter, columns, 0);
+  // Beyond the ends nothing may count.
+  const Value zero = lang::cast(lang::full({}, 0, ElementType::kI32), step.element);
+  return lang::broadcast_to(emitter.value_or(id, zero), {rows.size, columns.size});
+}
+
+void DotWriter::write() {
+  const Value m_extent = extent(dot_.m), n_extent = extent(dot_.n), k_extent = extent(dot_.k);
+  const Value tiles_m = lang::cdiv(m_extent, bm_), tiles_n = lang::cdiv(n_extent, bn_);
+  const Value tiles = tiles_m * tiles_n;
+  Value programs = tiles;
+  for (const FlatAxis& axis : dot_.batch) programs = programs * extent(axis);
+  lang::grid(programs);
+  Value program = lang::program_id(0);
+  batch_.resize(dot_.batch.size());
+  if (!dot_.batch.empty()) {
+    Value rest = program / tiles;
+    program = program % tiles;
+    for (size_t i = dot_.batch.size(); i-- > 0;) {
+      batch_[i] = lang::cast(i == 0 ? rest : rest % extent(dot_.batch[i]), ElementType::kI64);
+      if (i > 0) rest = rest / extent(dot_.batch[i]);
+    }
+  }
+  bind_batch(scalars_);
+  const auto [i, j] = lang::grouped_order(program, tiles_m, tiles_n, group_);
+  const Value m0 = i * bm_, n0 = j * bn_;
+  const Block m{dot_.m, bm_, lang::cast(m0, ElementType::kI64), m0};
+  const Block n{dot_.n, bn_, lang::cast(n0, ElementType::kI64), n0};
+
+  const ElementType type = dot_.nest.steps[dot_.a].element;
+  const ElementType sum_type = dsl::is_float(type) ? (type == ElementType::kF64 ? type : ElementType::kF32) : ElementType::kI32;
+  const auto& attrs = context_.graph.attrs(context_.graph.main().nodes[context_.group().anchors[0]]);
+  const auto precision = static_cast<lang::Precision>(graph::int_attr(attrs, 5));
+  lang::Var sum = lang::zeros(sum_type, {bm_, bn_});
+  for (const Value& k0 : lang::range(0, k_extent, bk_).stages(3)) {
+    const Block k{dot_.k, bk_, lang::cast(k0, ElementType::kI64), k0};
+    StepEmitter of_a(context_.graph, dot_.nest, arguments_), of_b(context_.graph, dot_.nest, arguments_);
+    bind_batch(of_a);
+    bind_batch(of_b);
+    const Value a = operand(of_a, dot_.a, m, k), b = operand(of_b, dot_.b, k, n);
+    sum = lang::dot(a, b, sum, precision);
+  }
+  StepEmitter result(context_.graph, dot_.nest, arguments_);
+  bind_batch(result);
+  bind(result, m, 1);
+  bind(result, n, 0);
+  const ElementType element = context_.type(context_.graph.main().nodes[context_.group().anchors[0]].first_result).element;
+  // Without an axis there is nothing to have lanes: all others of its block are 0.
+  Value product = sum;
+  if (dot_.n.axis == kNoAxis) product = lang::expand_dims(lang::sum(product, 1), 1);
+  if (dot_.m.axis == kNoAxis) product = lang::expand_dims(lang::sum(product, 0), 0);
+  if (dot_.m.axis == kNoAxis && dot_.n.axis == kNoAxis) product = lang::sum(lang::sum(product, 1), 0);
+  result.set_anchor(0, lang::cast(product, element));
+  for (const Stored& store : dot_.stores) result.store(store.value, store.offset, store.step);
+}
+
+dsl::ConstexprValues gpu_defaults(const DotNest& dot, ElementType type) {
+  dsl::ConstexprValues out = type == ElementType::kF32 ? lang::kernels::gpu_blocks<lang::f32>()
+                                                       : lang::kernels::gpu_blocks<lang::bf16>();
+  out["BM"] = std::max<int64_t>(16, block_for(dot.m.extent, out["BM"]));
+  out["BN"] = std::max<int64_t>(16, block_for(dot.n.extent, out["BN"]));
+  out["BK"] = std::max<int64_t>(16, block_for(dot.k.extent, out["BK"]));
+  return out;
+}
+
+}  // namespace
+
+Result<WrittenKernel> write_dot(const GroupContext& context) {
+  auto dot = dot_nest(context);
+  if (!dot) return dot.error();
+  std::vector<StepId> wanted{dot->a, dot->b};
+  for (const Stored& store : dot->stores) wanted.push_back(store.step);
+  const ConstParam consts[] = {{"BM", block_for(dot->m.extent, 128)},
+                               {"BN", block_for(dot->n.extent, 256)},
+                               {"BK", block_for(dot->k.extent, 256)},
+                               {"GROUP", 8}};
+  Signature signature = signature_of(dot->nest, dot->stores, wanted, consts);
+  auto kernel = dsl::trace_kernel(
+      group_name(context.graph, context.group(), context.grouping, context.number), signature.params,
+      [&](const dsl::TracedParams& params) { DotWriter(context, *dot, signature, params).write(); });
+  if (!kernel) return kernel.error();
+  kernel->options.fuse_precision = true;
+  const ElementType type = dot->nest.steps[dot->a].element;
+  kernel->space = lang::kernels::product_space();
+  for (dsl::SpaceAxis& axis : lang::kernels::cpu_product_space(true)) {
+    axis.target = "cpu";
+    kernel->space.push_back(std::move(axis));
+  }
+  kernel->target_defaults["cuda"] = kernel->target_defaults["amd"] = gpu_defaults(*dot, type);
+  return WrittenKernel{{std::move(*kernel), {}}, std::move(signature.arguments)};
+}
+
+}  // namespace kiln::planner

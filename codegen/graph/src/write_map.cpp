@@ -1,0 +1,60 @@
+// Kernels that compute each element by itself: a program has a block of the innermost axis, or of the two innermost
+// ones where that is short.
+#include "kernel_writer.h"
+#include "kiln/dsl/library.h"
+
+namespace kiln::planner {
+
+using lang::Value;
+
+Result<WrittenKernel> write_map(const GroupContext& context, GroupNest group) {
+  constexpr int64_t kLanes = 1024;
+  const IndexSpace& space = group.nest.space;
+  const size_t rank = group.axes.size();
+  const int64_t columns = rank == 0 ? 1 : block_for(space.extent(group.axes[rank - 1]), kLanes);
+  const bool has_rows = rank > 1 && columns < kLanes / 2;
+  const int64_t rows = has_rows ? block_for(space.extent(group.axes[rank - 2]), kLanes / columns) : 1;
+
+  std::vector<StepId> wanted;
+  for (const Stored& store : group.stores) wanted.push_back(store.step);
+  std::vector<ConstParam> consts;
+  if (rank > 0) consts.push_back({"COLS", columns});
+  if (has_rows) consts.push_back({"ROWS", rows});
+  Signature signature = signature_of(group.nest, group.stores, wanted, consts);
+
+  auto kernel = dsl::trace_kernel(
+      group_name(context.graph, context.group(), context.grouping, context.number), signature.params,
+      [&](const dsl::TracedParams& params) {
+        const KernelArguments arguments = signature.bind(params);
+        StepEmitter emitter(context.graph, group.nest, arguments);
+        ProgramAxes programs;
+        for (size_t i = 0; i < rank; ++i) {
+          const Value extent = emitter.number(space.extent(group.axes[i]));
+          const bool is_columns = i + 1 == rank, is_rows = has_rows && i + 2 == rank;
+          programs.add(is_columns ? lang::cdiv(extent, params.constant(signature.first_const))
+                       : is_rows  ? lang::cdiv(extent, params.constant(signature.first_const + 1))
+                                  : extent);
+        }
+        const std::vector<Value> places = programs.places();
+        for (size_t i = 0; i < rank; ++i) {
+          const size_t axis = group.axes[i];
+          const bool is_columns = i + 1 == rank, is_rows = has_rows && i + 2 == rank;
+          if (!is_columns && !is_rows) {
+            emitter.bind(axis, {.start = places[i]});
+            continue;
+          }
+          const lang::Const block = params.constant(signature.first_const + (is_rows ? 1 : 0));
+          const Value start = places[i] * lang::cast(lang::full({}, block, ElementType::kI32), ElementType::kI64);
+          Value lanes = lang::arange(0, block);
+          if (has_rows) lanes = lang::expand_dims(lanes, is_rows ? 1 : 0);
+          const Value mask = lanes + start < emitter.number(space.extent(axis));
+          emitter.bind(axis, {.start = start, .lanes = lanes, .mask = mask});
+        }
+        for (const Stored& store : group.stores) emitter.store(store.value, store.offset, store.step);
+      });
+  if (!kernel) return kernel.error();
+  kernel->options.fuse_precision = true;
+  return WrittenKernel{{std::move(*kernel), {}}, std::move(signature.arguments)};
+}
+
+}  // namespace kiln::planner

@@ -1,0 +1,69 @@
+// Plans against the evaluator, by the interpreter of tiles: each op's example, written graphs, random ones.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "compare.h"
+#include "graph/op_examples.h"
+#include "graph/random_graph.h"
+#include "kiln/graph/graph.h"
+#include "kiln/graph/text.h"
+#include "kiln/planner/plan_graph.h"
+#include "run_plan.h"
+
+namespace kiln::test {
+namespace {
+
+using graph::TensorOp;
+
+// "" where plan and evaluator agree, else what is wrong.
+std::string check(const graph::Graph& graph, const std::vector<graph::Array>& inputs,
+                  const std::map<std::string, int64_t>& sizes, bool fuse) {
+  auto plan = planner::plan_graph({graph, "interp", {.fuse = fuse}});
+  if (!plan) return "plan: " + plan.error().message;
+  auto expected = graph::evaluate(graph, inputs, sizes, {.check_indices = false});
+  if (!expected) return "evaluator: " + expected.error().message;
+  auto actual = run_plan(*plan, inputs, sizes);
+  if (!actual) return "run: " + actual.error().message;
+  return difference(*actual, *expected);
+}
+
+class OpPlan : public testing::TestWithParam<TensorOp> {};
+
+// All that the planner has no kernel for yet.
+bool is_missing(const std::string& message) { return message.find("there is no kernel for") != std::string::npos; }
+
+TEST_P(OpPlan, IsTheEvaluators) {
+  int checked = 0;
+  for (uint64_t seed = 0; seed < 40 && checked < 6; ++seed) {
+    random_graph::Options options;
+    options.nodes = 2;
+    options.kernels = false;
+    options.first = {GetParam()};
+    options.may = [&](TensorOp op) {
+      return op == GetParam() || graph::info(op).family == graph::Family::kElementwise || op == TensorOp::kReshape;
+    };
+    auto made = random_graph::make(seed, options);
+    ASSERT_TRUE(made.ok()) << made.error().message;
+    const auto inputs = random_graph::inputs(*made, seed);
+    for (const bool fuse : {true, false}) {
+      const std::string wrong = check(made->graph, inputs, made->sizes, fuse);
+      if (is_missing(wrong)) GTEST_SKIP() << wrong;
+      if (wrong.starts_with("evaluator")) break;
+      EXPECT_EQ(wrong, "") << "seed " << seed << (fuse ? "" : ", not fused") << "\n" << graph::print(made->graph);
+      ++checked;
+    }
+    if (HasFailure()) return;
+  }
+}
+
+std::vector<TensorOp> all_ops() {
+  std::vector<TensorOp> out;
+  for (const graph::OpInfo& op : graph::op_table()) out.push_back(op.op);
+  return out;
+}
+INSTANTIATE_TEST_SUITE_P(All, OpPlan, testing::ValuesIn(all_ops()),
+                         [](const auto& info) { return graph::info(info.param).name; });
+
+}  // namespace
+}  // namespace kiln::test
