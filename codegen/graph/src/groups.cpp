@@ -39,6 +39,26 @@ void keep_outer(const Group& group, const Coords& domain, Coords& coords, std::v
   }
 }
 
+// The coordinates in another shape with the same extents but for those of 1; none where the others differ.
+std::optional<Coords> spread(const Coords& coords, std::span<const Expr> from, std::span<const Expr> to) {
+  Coords out;
+  size_t next = 0;
+  const auto skip = [&] {
+    while (next < from.size() && from[next] == Expr(1)) ++next;
+  };
+  for (const Expr& extent : to) {
+    if (extent == Expr(1)) {
+      out.emplace_back();
+      continue;
+    }
+    skip();
+    if (next == from.size() || from[next] != extent) return std::nullopt;
+    out.push_back(coords[next++]);
+  }
+  skip();
+  return next == from.size() ? std::optional(out) : std::nullopt;
+}
+
 bool is_reduce_anchor(TensorOp op) { return op == TensorOp::kReduce; }
 
 }  // namespace
@@ -60,18 +80,21 @@ Coords anchor_place(const Graph& graph, const Group& group, uint32_t anchor, con
 
 std::optional<Coords> value_place(const Graph& graph, const IndexSpace& space, const Group& group, ValueId value,
                                   const Coords& domain) {
-  const std::vector<Expr>& shape = graph.type(graph.main(), value).shape;
-  const Expr count = graph::element_count(shape);
-  if (count == graph::element_count(group.domain)) {
-    if (shape == group.domain) return domain;
-    return space.unravel(IndexSpace::ravel(domain, group.domain), shape);
+  const auto found = std::find(group.anchors.begin(), group.anchors.end(), graph.main().values[value].node);
+  if (found != group.anchors.end()) {
+    return anchor_place(graph, group, static_cast<uint32_t>(found - group.anchors.begin()), domain);
   }
-  if (group.form != Group::Form::kReduce) return std::nullopt;
+  const std::vector<Expr>& shape = graph.type(graph.main(), value).shape;
+  const auto placed = [&](const Coords& coords, const std::vector<Expr>& extents) -> std::optional<Coords> {
+    if (const auto same = spread(coords, extents, shape)) return same;
+    if (graph::element_count(shape) != graph::element_count(extents)) return std::nullopt;
+    return space.unravel(IndexSpace::ravel(coords, extents), shape);
+  };
+  if (const auto whole = placed(domain, group.domain); whole || group.form != Group::Form::kReduce) return whole;
   Coords coords;
   std::vector<Expr> outer;
   keep_outer(group, domain, coords, outer);
-  if (count != graph::element_count(outer)) return std::nullopt;
-  return space.unravel(IndexSpace::ravel(coords, outer), shape);
+  return placed(coords, outer);
 }
 
 Source source_of(const Graph& graph, const Grouping& grouping, uint32_t group, ValueId value) {
@@ -382,7 +405,9 @@ void Grouper::keep_in_memory() {
         if (out_.group_of[from] != kNone) keep_source(operand);
       } else {
         readers[from].insert(readers[n].begin(), readers[n].end());
-        if (out_.group_of[from] != kNone) keep_source(operand);
+        const bool is_read_outside = std::any_of(readers[n].begin(), readers[n].end(),
+                                                 [&](uint32_t reader) { return reader != out_.group_of[from]; });
+        if (out_.group_of[from] != kNone && is_read_outside) keep_source(operand);
       }
     }
   }
