@@ -421,7 +421,7 @@ void Grouper::place_in_memory(NodeId number) {
   const Groups reach = reached(node);
   reach_[number] = reach;
   if (!out_.in_memory[value]) return;
-  if (node.op == TensorOp::kConstant && std::get<std::vector<uint64_t>>(graph_.attrs(node)[2]).size() != 1 ) return;
+  if (node.op == TensorOp::kConstant && std::get<std::vector<uint64_t>>(graph_.attrs(node)[2]).size() != 1) return;
   const Expr count = graph::element_count(type(value).shape);
   for (size_t i = out_.groups.size(), tried = 0; fuse_ && i-- > 0 && tried < 16;) {
     const auto group = static_cast<uint32_t>(i);

@@ -1,9 +1,9 @@
 // Which nodes become one kernel.
 //
-// Reductions and products are anchors: each begins a group, or joins one. What follows an anchor element by element goes
-// into its group (its epilogue), and what comes before is computed where it is read (its prologue). What is left over
-// and must be in memory is computed by groups of its own, element by element. Views never cost anything: they are index
-// expressions of who reads them.
+// Reductions and products are anchors: each begins a group, or joins one. What follows an anchor element by element
+// goes into its group (its epilogue), and what comes before is computed where it is read (its prologue). What is left
+// over and must be in memory is computed by groups of its own, element by element. Views never cost anything: they are
+// index expressions of who reads them.
 #pragma once
 
 #include <set>
@@ -20,18 +20,18 @@ struct Group {
     kAlone,   // one op that has a kernel of its own
   };
   Form form = Form::kMap;
-  std::vector<Expr> domain;        // extents of the space that it runs over; kDot: of the product's result
-  std::vector<int64_t> reduced;    // kReduce: axes of the domain
-  std::vector<NodeId> anchors;     // by number
-  std::vector<ValueId> values;     // what is computed in it, and not views, in order
-  std::vector<ValueId> roots;      // those of its values that go to memory
-  std::set<uint32_t> needs;        // groups whose roots it reads
+  std::vector<Expr> domain;      // extents of the space that it runs over; kDot: of the product's result
+  std::vector<int64_t> reduced;  // kReduce: axes of the domain
+  std::vector<NodeId> anchors;   // by number
+  std::vector<ValueId> values;   // what is computed in it, and not views, in order
+  std::vector<ValueId> roots;    // those of its values that go to memory
+  std::set<uint32_t> needs;      // groups whose roots it reads
 };
 
 struct Grouping {
-  std::vector<Group> groups;                      // in an order in which they can run
-  std::vector<uint32_t> group_of;                 // by node; kNone: computed where it is read
-  std::vector<bool> in_memory;                    // by value
+  std::vector<Group> groups;       // in an order in which they can run
+  std::vector<uint32_t> group_of;  // by node; kNone: computed where it is read
+  std::vector<bool> in_memory;     // by value
   std::vector<std::string> log;
 };
 

@@ -20,7 +20,8 @@ using Coords = std::vector<Expr>;
 
 class IndexSpace {
  public:
-  explicit IndexSpace(std::span<const graph::DimInfo> dims) : dims_(dims.begin(), dims.end()), first_axis_(dims.size()) {}
+  explicit IndexSpace(std::span<const graph::DimInfo> dims)
+      : dims_(dims.begin(), dims.end()), first_axis_(dims.size()) {}
 
   // A new axis of values 0 … extent-1, as an expression.
   Expr add_axis(const Expr& extent);

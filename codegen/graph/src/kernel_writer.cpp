@@ -94,16 +94,15 @@ Signature signature_of(const Nest& nest, std::span<const Stored> stores, std::sp
   }
   for (size_t axis = 0; axis < nest.space.axis_count(); ++axis) {
     // Extents of bound axes stand in the steps that wrap places.
-    const bool is_bound = std::any_of(nest.bound.begin(), nest.bound.end(),
-                                      [&](const BoundAxis& bound) { return bound.axis == axis; });
+    const bool is_bound =
+        std::any_of(nest.bound.begin(), nest.bound.end(), [&](const BoundAxis& bound) { return bound.axis == axis; });
     if (!is_bound) add_dims(nest.space, nest.space.extent(axis), dims);
   }
   for (const Stored& store : stores) add_dims(nest.space, store.offset, dims);
   for (const Stored& store : stores) add_tensor(store.value, nest.steps[store.step].element, false);
   for (const uint32_t dim : dims) {
     out.arguments.push_back({.is_tensor = false, .dim = dim});
-    out.params.push_back(
-        {.name = "n" + std::to_string(out.params.size()), .type = {ElementType::kI64, false, {}}});
+    out.params.push_back({.name = "n" + std::to_string(out.params.size()), .type = {ElementType::kI64, false, {}}});
   }
   out.first_const = out.params.size();
   for (const ConstParam& each : consts) {
@@ -122,7 +121,8 @@ std::string group_name(const Graph& graph, const Group& group, const Grouping& g
     if (is_view(node.op) && !(group.roots.size() == 1 && node.first_result == group.roots[0])) continue;
     std::string name = graph::info(node.op).name;
     if (node.op == TensorOp::kReduce) {
-      name = "reduce_" + graph::info(node.op).attrs[0].values[static_cast<size_t>(graph::int_attr(graph.attrs(node), 0))];
+      name =
+          "reduce_" + graph::info(node.op).attrs[0].values[static_cast<size_t>(graph::int_attr(graph.attrs(node), 0))];
     }
     if (names.empty() || names.back() != name) names.push_back(name);
   }
@@ -158,7 +158,12 @@ std::vector<Value> ProgramAxes::places() {
 Result<GroupNest> nest_of(const GroupContext& context) {
   const Graph& graph = context.graph;
   const Group& group = context.group();
-  GroupNest out{.nest = {IndexSpace(graph.dims), {}, {}}, .domain = {}, .axes = {}, .is_reduced = {}, .anchors = {}, .stores = {}};
+  GroupNest out{.nest = {IndexSpace(graph.dims), {}, {}},
+                .domain = {},
+                .axes = {},
+                .is_reduced = {},
+                .anchors = {},
+                .stores = {}};
   out.domain = add_axes(out.nest.space, group.domain);
   for (size_t i = 0, axis = 0; i < group.domain.size(); ++i) {
     if (group.domain[i] == Expr(1)) continue;

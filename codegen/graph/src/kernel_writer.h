@@ -30,9 +30,9 @@ struct Stored {
 struct GroupNest {
   Nest nest;
   Coords domain;
-  std::vector<size_t> axes;        // of the domain whose extent is not 1, from the outermost
-  std::vector<bool> is_reduced;    // by place in `axes`
-  std::vector<StepId> anchors;     // kReduce: what each combines
+  std::vector<size_t> axes;      // of the domain whose extent is not 1, from the outermost
+  std::vector<bool> is_reduced;  // by place in `axes`
+  std::vector<StepId> anchors;   // kReduce: what each combines
   std::vector<Stored> stores;
 };
 

@@ -75,7 +75,7 @@ ArenaPlan by_slots(std::span<const graph::DimInfo> dims, std::span<const Lifetim
     int rank = 0;  // 3: of this size, 2: surely larger, 1: surely smaller
     for (size_t i = 0; i < slots.size(); ++i) {
       if (slots[i].free_from > value.first) continue;
-      const int here = slots[i].bytes == bytes ? 3
+      const int here = slots[i].bytes == bytes                                             ? 3
                        : graph::at_most(dims, bytes, slots[i].bytes) == graph::Known::kYes ? 2
                        : graph::at_most(dims, slots[i].bytes, bytes) == graph::Known::kYes ? 1
                                                                                            : 0;

@@ -5,6 +5,7 @@
 #include "kiln/dsl/binary.h"
 #include "kiln/graph/decompose.h"
 #include "kiln/graph/simplify.h"
+#include "kiln/graph/spell_out.h"
 #include "kiln/graph/verify.h"
 #include "memory_plan.h"
 
@@ -24,7 +25,8 @@ Expr bytes_of(const graph::TensorType& type) {
 
 class Planner {
  public:
-  Planner(const Graph& graph, const graph::PlanRequest& request) : graph_(graph), body_(graph.main()), request_(request) {}
+  Planner(const Graph& graph, const graph::PlanRequest& request)
+      : graph_(graph), body_(graph.main()), request_(request) {}
 
   Result<Plan> plan();
 
@@ -98,7 +100,8 @@ uint32_t Planner::buffer_of(ValueId value) {
     }
   }
   if (buffer == kNone && node.op == TensorOp::kConstant) buffer = constant_of(node);
-  if (buffer == kNone) buffer = add_buffer({.home = PlannedBuffer::Home::kArena, .bytes = bytes_of(graph_.type(body_, value))});
+  if (buffer == kNone)
+    buffer = add_buffer({.home = PlannedBuffer::Home::kArena, .bytes = bytes_of(graph_.type(body_, value))});
   buffers_[value] = buffer;
   return buffer;
 }
@@ -131,9 +134,8 @@ void Planner::add_launch(const WrittenKernel& written, std::string name, graph::
 
 // Whether nothing that a group gives has an element, whatever the sizes.
 bool Planner::is_empty(const Group& group) const {
-  return std::all_of(group.roots.begin(), group.roots.end(), [&](ValueId root) {
-    return graph::element_count(graph_.type(body_, root).shape) == Expr();
-  });
+  return std::all_of(group.roots.begin(), group.roots.end(),
+                     [&](ValueId root) { return graph::element_count(graph_.type(body_, root).shape) == Expr(); });
 }
 
 Result<void> Planner::add_group(uint32_t number) {
@@ -161,23 +163,26 @@ Result<void> Planner::add_copy(ValueId from, uint32_t output) {
   group.domain = graph_.type(body_, from).shape;
   copy.groups.push_back(std::move(group));
   GroupContext context{graph_, copy, 0, request_.target};
-  GroupNest nest{.nest = {IndexSpace(graph_.dims), {}, {}}, .domain = {}, .axes = {}, .is_reduced = {}, .anchors = {}, .stores = {}};
+  GroupNest nest{.nest = {IndexSpace(graph_.dims), {}, {}},
+                 .domain = {},
+                 .axes = {},
+                 .is_reduced = {},
+                 .anchors = {},
+                 .stores = {}};
   nest.domain = add_axes(nest.nest.space, context.group().domain);
   for (size_t axis = 0; axis < nest.nest.space.axis_count(); ++axis) nest.axes.push_back(axis);
   nest.is_reduced.assign(nest.axes.size(), false);
   const Expr place = IndexSpace::ravel(nest.domain, context.group().domain);
-  nest.nest.steps.push_back({.kind = Step::Kind::kLoad,
-                             .element = graph_.type(body_, from).element,
-                             .tensor = from,
-                             .offset = place});
+  nest.nest.steps.push_back(
+      {.kind = Step::Kind::kLoad, .element = graph_.type(body_, from).element, .tensor = from, .offset = place});
   // The copy has a number of its own: the parameter it is stored through.
   const auto to = static_cast<ValueId>(body_.values.size() - 1) + 1 + output;
   nest.stores.push_back({to, 0, place});
   merge_axes(nest);
   auto written = write_map(context, std::move(nest));
   if (!written) return written.error();
-  const uint32_t buffer = add_buffer(
-      {.home = PlannedBuffer::Home::kOutput, .index = output, .bytes = bytes_of(graph_.type(body_, from))});
+  const uint32_t buffer =
+      add_buffer({.home = PlannedBuffer::Home::kOutput, .index = output, .bytes = bytes_of(graph_.type(body_, from))});
   plan_.log.push_back(std::to_string(plan_.launches.size()) + ": copy to output `" + body_.outputs[output].name + "`");
   add_launch(*written, "copy", {}, {{to, buffer}});
   return {};
@@ -226,10 +231,33 @@ Result<Plan> Planner::plan() {
 
 }  // namespace
 
+namespace {
+
+// What tiles multiply: floats of one type, but f64, and bytes.
+bool has_product(const Graph& graph, const graph::Body& body, const graph::Node& node) {
+  const auto operands = body.operands_of(node);
+  const ElementType a = graph.type(body, operands[0]).element, b = graph.type(body, operands[1]).element;
+  const ElementType to = graph::element_attr(graph.attrs(node), 4);
+  if (a != b || a == ElementType::kF64) return false;
+  if (dsl::is_float(a)) return true;
+  return (a == ElementType::kI8 || a == ElementType::kU8) && to != ElementType::kI64 && to != ElementType::kU64;
+}
+
+bool is_too_rich(const Graph& graph, const graph::Body& body, const graph::Node& node) {
+  return node.op != TensorOp::kDot || !has_product(graph, body, node);
+}
+
+}  // namespace
+
 Result<Plan> plan_graph(const graph::PlanRequest& request) {
   if (auto sound = graph::verify(request.graph); !sound) return sound.error();
   auto primitives = graph::decompose(request.graph);
   if (!primitives) return primitives.error();
+  // Twice: convolutions become products.
+  for (int round = 0; round < 2; ++round) {
+    primitives = graph::spell_out(*primitives, is_too_rich);
+    if (!primitives) return primitives.error();
+  }
   const Graph simple = graph::simplify(*primitives);
   return Planner(simple, request).plan();
 }

@@ -23,7 +23,8 @@ Value both(const Value& a, const Value& b) {
 
 Value literal_value(ElementType element, uint64_t bits) {
   if (dsl::is_float(element)) return lang::full({}, dsl::double_from_bits(element, bits), element);
-  if (element == ElementType::kI1) return lang::cast(lang::full({}, (bits & 1) != 0 ? 1 : 0, ElementType::kI32), element);
+  if (element == ElementType::kI1)
+    return lang::cast(lang::full({}, (bits & 1) != 0 ? 1 : 0, ElementType::kI32), element);
   const int width = dsl::info(element).bits;
   if (dsl::info(element).is_signed) {
     const int shift = 64 - width;
@@ -145,7 +146,8 @@ Value StepEmitter::any_number(const Expr& expr) {
 
 Value StepEmitter::number(const Expr& expr) {
   if (const auto known = numbers_.find(expr); known != numbers_.end()) return known->second;
-  const bool is_atom = expr.terms().size() == 1 && expr.terms()[0].coefficient == 1 && expr.terms()[0].atoms.size() == 1;
+  const bool is_atom =
+      expr.terms().size() == 1 && expr.terms()[0].coefficient == 1 && expr.terms()[0].atoms.size() == 1;
   const Value out = is_atom ? atom(expr.terms()[0].atoms[0]) : any_number(expr);
   numbers_[expr] = out;
   return out;
@@ -227,8 +229,9 @@ Value StepEmitter::loaded(const Step& step) {
   if (!mask.valid()) return lang::load(where);
   // A predicate may have lanes that the address lacks.
   if (where.rank() == 0 && mask.rank() > 0) {
-    return lang::load(where + lang::where(mask, lang::full({}, 0, ElementType::kI32), lang::full({}, 0, ElementType::kI32)),
-                      {.mask = mask});
+    return lang::load(
+        where + lang::where(mask, lang::full({}, 0, ElementType::kI32), lang::full({}, 0, ElementType::kI32)),
+        {.mask = mask});
   }
   return lang::load(where, {.mask = mask});
 }

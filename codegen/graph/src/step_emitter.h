@@ -83,7 +83,8 @@ class StepEmitter {
 };
 
 // An elementwise op of the table on tile values.
-lang::Value emit_op(TensorOp op, const graph::AttrList& attrs, ElementType result, std::span<const lang::Value> operands);
+lang::Value emit_op(TensorOp op, const graph::AttrList& attrs, ElementType result,
+                    std::span<const lang::Value> operands);
 
 // A scalar of known bits.
 lang::Value literal_value(ElementType element, uint64_t bits);

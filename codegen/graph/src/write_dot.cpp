@@ -158,9 +158,7 @@ void DotWriter::bind(StepEmitter& emitter, const Block& block, int expand) const
   if (block.axis.axis == kNoAxis) return;
   const Value lanes = lang::expand_dims(lang::arange(0, block.size), expand);
   emitter.bind(block.axis.axis,
-               {.start = block.start,
-                .lanes = lanes,
-                .mask = lanes + block.start < emitter.number(block.axis.extent)});
+               {.start = block.start, .lanes = lanes, .mask = lanes + block.start < emitter.number(block.axis.extent)});
 }
 
 void DotWriter::bind_batch(StepEmitter& emitter) const {
@@ -238,7 +236,8 @@ void DotWriter::write() {
   const Block n{dot_.n, bn_, lang::cast(n0, ElementType::kI64), n0};
 
   const ElementType type = dot_.nest.steps[dot_.a].element;
-  const ElementType sum_type = dsl::is_float(type) ? (type == ElementType::kF64 ? type : ElementType::kF32) : ElementType::kI32;
+  const ElementType sum_type =
+      dsl::is_float(type) ? (type == ElementType::kF64 ? type : ElementType::kF32) : ElementType::kI32;
   const auto& attrs = context_.graph.attrs(context_.graph.main().nodes[context_.group().anchors[0]]);
   const auto precision = static_cast<lang::Precision>(graph::int_attr(attrs, 5));
   lang::Var sum = lang::zeros(sum_type, {bm_, bn_});
@@ -254,7 +253,8 @@ void DotWriter::write() {
   bind_batch(result);
   bind(result, m, 1);
   bind(result, n, 0);
-  const ElementType element = context_.type(context_.graph.main().nodes[context_.group().anchors[0]].first_result).element;
+  const ElementType element =
+      context_.type(context_.graph.main().nodes[context_.group().anchors[0]].first_result).element;
   // Without an axis there is nothing to have lanes: all others of its block are 0.
   Value product = sum;
   if (dot_.n.axis == kNoAxis) product = lang::expand_dims(lang::sum(product, 1), 1);
@@ -265,8 +265,8 @@ void DotWriter::write() {
 }
 
 dsl::ConstexprValues gpu_defaults(const DotNest& dot, ElementType type) {
-  dsl::ConstexprValues out = type == ElementType::kF32 ? lang::kernels::gpu_blocks<lang::f32>()
-                                                       : lang::kernels::gpu_blocks<lang::bf16>();
+  dsl::ConstexprValues out =
+      type == ElementType::kF32 ? lang::kernels::gpu_blocks<lang::f32>() : lang::kernels::gpu_blocks<lang::bf16>();
   out["BM"] = std::max<int64_t>(16, block_for(dot.m.extent, out["BM"]));
   out["BN"] = std::max<int64_t>(16, block_for(dot.n.extent, out["BN"]));
   out["BK"] = std::max<int64_t>(16, block_for(dot.k.extent, out["BK"]));
@@ -285,9 +285,9 @@ Result<WrittenKernel> write_dot(const GroupContext& context) {
                                {"BK", block_for(dot->k.extent, 256)},
                                {"GROUP", 8}};
   Signature signature = signature_of(dot->nest, dot->stores, wanted, consts);
-  auto kernel = dsl::trace_kernel(
-      group_name(context.graph, context.group(), context.grouping, context.number), signature.params,
-      [&](const dsl::TracedParams& params) { DotWriter(context, *dot, signature, params).write(); });
+  auto kernel =
+      dsl::trace_kernel(group_name(context.graph, context.group(), context.grouping, context.number), signature.params,
+                        [&](const dsl::TracedParams& params) { DotWriter(context, *dot, signature, params).write(); });
   if (!kernel) return kernel.error();
   kernel->options.fuse_precision = true;
   const ElementType type = dot->nest.steps[dot->a].element;

@@ -72,7 +72,7 @@ struct Layout {
   size_t columns = kNone, rows = kNone;  // axes of the nest with lanes
   bool reduces_columns = true;           // else rows
   int64_t column_block = 1, row_block = 1;
-  std::vector<size_t> looped;   // other reduced axes, one step at a time
+  std::vector<size_t> looped;    // other reduced axes, one step at a time
   std::vector<size_t> programs;  // other axes that are kept
   bool is_single = true;         // all that is reduced is in one block
 
@@ -203,8 +203,7 @@ void ReduceWriter::bind_programs() {
   for (size_t i = 0; i < layout_.programs.size(); ++i) emitter_.bind(layout_.programs[i], {.start = places[i]});
   if (has_kept) {
     const lang::Const block = block_of(layout_.kept());
-    bind_block(layout_.kept(),
-               places.back() * lang::cast(lang::full({}, block, ElementType::kI32), ElementType::kI64));
+    bind_block(layout_.kept(), places.back() * lang::cast(lang::full({}, block, ElementType::kI32), ElementType::kI64));
   }
 }
 

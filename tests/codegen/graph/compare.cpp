@@ -25,7 +25,17 @@ double epsilon(dsl::ElementType type) {
 
 }  // namespace
 
-std::string difference(std::span<const graph::Array> actual, std::span<const graph::Array> expected, double ulps) {
+std::optional<dsl::ElementType> coarsest_float(const graph::Graph& graph) {
+  std::optional<dsl::ElementType> out;
+  for (const graph::TensorType& type : graph.types) {
+    if (!dsl::is_float(type.element)) continue;
+    if (!out || epsilon(type.element) > epsilon(*out)) out = type.element;
+  }
+  return out;
+}
+
+std::string difference(std::span<const graph::Array> actual, std::span<const graph::Array> expected, double ulps,
+                       std::optional<dsl::ElementType> coarsest) {
   for (size_t i = 0; i < expected.size(); ++i) {
     if (actual[i].shape != expected[i].shape) return "output " + std::to_string(i) + " has another shape";
     const bool is_float = dsl::is_float(expected[i].element);
@@ -43,7 +53,8 @@ std::string difference(std::span<const graph::Array> actual, std::span<const gra
       const double a = actual[i].number(place), b = expected[i].number(place);
       if (std::isnan(a) && std::isnan(b)) continue;
       if (a == b) continue;
-      const double bound = ulps * epsilon(expected[i].element) * std::max(std::abs(b), largest);
+      const double unit = std::max(epsilon(expected[i].element), coarsest ? epsilon(*coarsest) : 0.0);
+      const double bound = ulps * unit * std::max(std::abs(b), largest);
       if (std::abs(a - b) <= bound) continue;
       char text[100];
       std::snprintf(text, sizeof text, "%.17g, not %.17g", a, b);

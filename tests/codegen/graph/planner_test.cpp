@@ -25,7 +25,7 @@ std::string check(const graph::Graph& graph, const std::vector<graph::Array>& in
   if (!expected) return "evaluator: " + expected.error().message;
   auto actual = run_plan(*plan, inputs, sizes);
   if (!actual) return "run: " + actual.error().message;
-  return difference(*actual, *expected);
+  return difference(*actual, *expected, 64, coarsest_float(graph));
 }
 
 class OpPlan : public testing::TestWithParam<TensorOp> {};

@@ -17,6 +17,7 @@ using LaunchKernel = std::function<Result<void>(const graph::PlannedKernel&, std
 
 // Contiguous inputs, sizes of all dims. Outputs are filled with a pattern before; what no launch writes keeps it.
 Result<std::vector<graph::Array>> run_plan(const graph::Plan& plan, std::span<const graph::Array> inputs,
-                                           const std::map<std::string, int64_t>& sizes, const LaunchKernel& launch = {});
+                                           const std::map<std::string, int64_t>& sizes,
+                                           const LaunchKernel& launch = {});
 
 }  // namespace kiln::test

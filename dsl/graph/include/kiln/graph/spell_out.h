@@ -1,0 +1,18 @@
+// Primitives as simpler ones, for who has a kernel of the simpler ones only.
+#pragma once
+
+#include <functional>
+
+#include "kiln/graph/ir.h"
+
+namespace kiln::graph {
+
+// Windows, convolutions, resampling and their transposes become looks at places that are computed, products and
+// reductions; products become multiplications and sums; calls become what they call. Only nodes that `wants` says, and
+// inside bodies too. Error: of a graph that does not verify.
+Result<Graph> spell_out(const Graph& graph, const std::function<bool(const Graph&, const Body&, const Node&)>& wants);
+
+// Whether an op can be spelled out.
+bool can_spell_out(TensorOp op);
+
+}  // namespace kiln::graph

@@ -1,0 +1,142 @@
+// Convolutions as products over what their windows see, group by group.
+#include "spell_out/spellings.h"
+#include "trace/trace.h"
+
+namespace kiln::graph {
+namespace {
+
+struct ConvAttrs {
+  const std::vector<int64_t>&strides, &low, &high, &dilation;
+  int64_t groups;
+
+  ConvAttrs(const AttrList& attrs, size_t first)
+      : strides(ints_attr(attrs, first)),
+        low(ints_attr(attrs, first + 1)),
+        high(ints_attr(attrs, first + 2)),
+        dilation(ints_attr(attrs, first + 3)),
+        groups(int_attr(attrs, first + 4)) {}
+};
+
+// Windows over the spatial axes, of tensors whose first spatial axis is `first`.
+std::vector<WindowAxis> spatial_axes(const ConvAttrs& attrs, const std::vector<int64_t>& window, const Shape& outs,
+                                     int first) {
+  std::vector<WindowAxis> out;
+  for (size_t i = 0; i < window.size(); ++i) {
+    out.push_back({first + static_cast<int>(i), outs[i], window[i], attrs.strides[i], attrs.low[i], attrs.high[i],
+                   attrs.dilation[i]});
+  }
+  return out;
+}
+
+// [A, C, …] as [A, groups, C/groups, …].
+Tensor in_groups(const Tensor& x, int axis, int64_t groups) {
+  Shape shape = x.shape();
+  const auto at = static_cast<size_t>(axis);
+  shape[at] = exact_part(shape[at], Dim(groups));
+  shape.insert(shape.begin() + axis, Dim(groups));
+  return reshape(x, shape);
+}
+
+Axes counting(int first, int count) {
+  Axes out;
+  for (int i = 0; i < count; ++i) out.push_back(first + i);
+  return out;
+}
+
+std::vector<int64_t> window_of(const Tensor& w) {
+  std::vector<int64_t> out;
+  for (int i = 2; i < w.rank(); ++i) out.push_back(w.extent(i).expr().as_constant().value_or(1));
+  return out;
+}
+
+Tensor zero_of(const Tensor& x) { return full({}, 0, x.element()); }
+
+Axes joined(Axes a, const Axes& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+}  // namespace
+
+std::vector<Tensor> spell_conv(const Composite& c) {
+  const Tensor &x = c[0], &w = c[1];
+  const ConvAttrs attrs(c.attrs, 0);
+  const std::vector<int64_t> window = window_of(w);
+  const int spatial = static_cast<int>(window.size());
+  Shape outs;
+  for (int i = 0; i < spatial; ++i) {
+    const auto at = static_cast<size_t>(i);
+    outs.push_back((x.extent(2 + i) + attrs.low[at] + attrs.high[at] - attrs.dilation[at] * (window[at] - 1) - 1) /
+                       attrs.strides[at] +
+                   1);
+  }
+  // [O…, S…, N, G, C]
+  const Tensor seen = windows_of(in_groups(x, 1, attrs.groups), spatial_axes(attrs, window, outs, 3), zero_of(x));
+  const Tensor weights = in_groups(w, 0, attrs.groups);  // [G, K, C, S…]
+  const int n = 2 * spatial;
+  const Tensor y = dot(permute(seen, joined(joined({n + 1, n}, counting(0, spatial)),
+                                            joined({n + 2}, counting(spatial, spatial)))),  // [G, N, O…, C, S…]
+                       weights,
+                       {.batch_a = {0},
+                        .batch_b = {0},
+                        .contract_a = counting(2 + spatial, 1 + spatial),
+                        .contract_b = counting(2, 1 + spatial)},
+                       x.element());  // [G, N, O…, K]
+  const Tensor ordered = permute(y, joined({1, 0, 2 + spatial}, counting(2, spatial)));
+  Shape shape{x.extent(0), w.extent(0)};
+  for (int i = 0; i < spatial; ++i) shape.push_back(ordered.extent(3 + i));
+  return {reshape(ordered, shape)};
+}
+
+std::vector<Tensor> spell_conv_input(const Composite& c) {
+  const Tensor &g = c[0], &w = c[1];
+  const ConvAttrs attrs(c.attrs, 1);
+  const std::vector<int64_t> window = window_of(w);
+  const int spatial = static_cast<int>(window.size());
+  Shape outs, extents;
+  for (int i = 0; i < spatial; ++i) outs.push_back(g.extent(2 + i));
+  // The spatial extents of the result are the attribute's.
+  for (const Expr& extent : shape_attr(c.attrs, 0)) extents.push_back(Trace::current()->dim(extent));
+  // [I…, S…, N, G, K]
+  const Tensor seen = owners_of(in_groups(g, 1, attrs.groups), spatial_axes(attrs, window, outs, 3), extents);
+  const Tensor weights = in_groups(w, 0, attrs.groups);  // [G, K, C, S…]
+  const int n = 2 * spatial;
+  const Tensor x = dot(permute(seen, joined(joined({n + 1, n}, counting(0, spatial)),
+                                            joined({n + 2}, counting(spatial, spatial)))),  // [G, N, I…, K, S…]
+                       weights,
+                       {.batch_a = {0},
+                        .batch_b = {0},
+                        .contract_a = counting(2 + spatial, 1 + spatial),
+                        .contract_b = joined({1}, counting(3, spatial))},
+                       g.element());  // [G, N, I…, C]
+  const Tensor ordered = permute(x, joined({1, 0, 2 + spatial}, counting(2, spatial)));
+  Shape shape{g.extent(0), w.extent(1) * attrs.groups};
+  for (int i = 0; i < spatial; ++i) shape.push_back(ordered.extent(3 + i));
+  return {reshape(ordered, shape)};
+}
+
+std::vector<Tensor> spell_conv_weight(const Composite& c) {
+  const Tensor &x = c[0], &g = c[1];
+  const ConvAttrs attrs(c.attrs, 1);
+  std::vector<int64_t> window;
+  for (const Expr& extent : shape_attr(c.attrs, 0)) window.push_back(extent.as_constant().value_or(1));
+  const int spatial = static_cast<int>(window.size());
+  Shape outs;
+  for (int i = 0; i < spatial; ++i) outs.push_back(g.extent(2 + i));
+  // [O…, S…, N, G, C]
+  const Tensor seen = windows_of(in_groups(x, 1, attrs.groups), spatial_axes(attrs, window, outs, 3), zero_of(x));
+  const Tensor slopes = in_groups(g, 1, attrs.groups);  // [N, G, K, O…]
+  const int n = 2 * spatial;
+  const Tensor w = dot(slopes, seen,
+                       {.batch_a = {1},
+                        .batch_b = {n + 1},
+                        .contract_a = joined({0}, counting(3, spatial)),
+                        .contract_b = joined({n}, counting(0, spatial))},
+                       x.element());  // [G, K, S…, C]
+  const Tensor ordered = permute(w, joined({0, 1, 2 + spatial}, counting(2, spatial)));
+  Shape shape{g.extent(1), ordered.extent(2)};
+  for (int i = 0; i < spatial; ++i) shape.push_back(ordered.extent(3 + i));
+  return {reshape(ordered, shape)};
+}
+
+}  // namespace kiln::graph
