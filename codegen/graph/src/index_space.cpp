@@ -43,18 +43,32 @@ bool IndexSpace::mentions(const Expr& expr, size_t axis) const {
   return false;
 }
 
+// At their ends all axes, and quotients of them, that only grow it. None where something may shrink it.
+std::optional<Expr> IndexSpace::most(const Expr& expr) const {
+  Expr out = expr;
+  for (const dsl::Term& term : expr.terms()) {
+    for (const Atom& atom : term.atoms) {
+      if (atom.kind != AtomKind::kDiv) continue;
+      const auto above = most(atom.args->first);
+      const auto count = above ? graph::exact_quotient(dims_, *above + 1, atom.args->second) : std::nullopt;
+      if (!count || term.atoms.size() != 1 || term.coefficient < 0) continue;  // as an axis below
+      out = out - of_term(term) + Expr(term.coefficient) * (*count - 1);
+    }
+  }
+  for (size_t i = 0; i < extents_.size(); ++i) {
+    if (!mentions(out, i)) continue;
+    const auto part = linear_in(*this, out, i);
+    if (!part || interval(part->coefficient).low < 0) return std::nullopt;
+    out = part->rest + part->coefficient * (extents_[i] - 1);
+  }
+  return out;
+}
+
 bool IndexSpace::is_below(const Expr& a, const Expr& b) const {
   if (interval(a).low < 0) return false;
   if (interval(a).high < interval(b).low) return true;
-  // At their ends all axes that only grow it.
-  Expr most = a;
-  for (size_t i = 0; i < extents_.size(); ++i) {
-    if (!mentions(most, i)) continue;
-    const auto part = linear_in(*this, most, i);
-    if (!part || interval(part->coefficient).low < 0) return false;
-    most = part->rest + part->coefficient * (extents_[i] - 1);
-  }
-  return graph::at_most(dims_, most, b - 1) == graph::Known::kYes;
+  const auto above = most(a);
+  return above && graph::at_most(dims_, *above, b - 1) == graph::Known::kYes;
 }
 
 Expr IndexSpace::floor_div(const Expr& a, const Expr& b) const {

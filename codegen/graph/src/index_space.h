@@ -48,6 +48,8 @@ class IndexSpace {
   Coords unravel(const Expr& place, std::span<const Expr> shape) const;
 
  private:
+  std::optional<Expr> most(const Expr& expr) const;
+
   std::vector<graph::DimInfo> dims_;  // the graph's, then one an axis
   size_t first_axis_;
   std::vector<Expr> extents_;  // by axis
