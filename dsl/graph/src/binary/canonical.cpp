@@ -21,6 +21,7 @@
 #include <unordered_map>
 
 #include "binary/canonical_digest.h"
+#include "binary/canonical_located.h"
 #include "binary/canonical_number.h"
 #include "binary/format.h"
 #include "ir/renumber.h"
@@ -45,7 +46,7 @@ dsl::Kernel nameless(const dsl::Kernel& kernel) {
 
 class Canonicaliser {
  public:
-  explicit Canonicaliser(const Graph& in) : in_(in) {}
+  Canonicaliser(const Graph& in, bool locations) : in_(in), locations_(locations) {}
 
   // What the graph is made of, each once; bodies[0] is main. Numbers are as they came.
   Graph run() {
@@ -81,6 +82,7 @@ class Canonicaliser {
     }
   }
 
+  Location loc(const Location& loc) const { return locations_ ? loc : Location(); }
   Expr expr(const Expr& expr) const { return expr.as_constant() ? expr : renumber(expr, dims_); }
 
   TensorType type(const TensorType& old) const {
@@ -284,7 +286,7 @@ class Canonicaliser {
       const Input& input = old.inputs[index];
       now[input.value] = static_cast<ValueId>(out.values.size());
       out.values.push_back({types_[old.values[input.value].type], kNone});
-      out.inputs.push_back({input.name, now[input.value], input.donated_to, {}});
+      out.inputs.push_back({input.name, now[input.value], input.donated_to, loc(input.loc)});
     }
     std::unordered_multimap<uint64_t, NodeId> placed;
     for (const NodeId id : demand_order(old, digests)) place_node(old, id, digests, now, placed, out);
@@ -381,13 +383,9 @@ class Canonicaliser {
     }
     const auto id = static_cast<NodeId>(out.nodes.size());
     give(static_cast<ValueId>(out.values.size()));
-    out.nodes.push_back({node.op,
-                         attrs_id,
-                         static_cast<uint32_t>(out.operands.size()),
-                         static_cast<uint32_t>(operands_now.size()),
-                         static_cast<ValueId>(out.values.size()),
-                         node.result_count,
-                         {}});
+    out.nodes.push_back({node.op, attrs_id, static_cast<uint32_t>(out.operands.size()),
+                         static_cast<uint32_t>(operands_now.size()), static_cast<ValueId>(out.values.size()),
+                         node.result_count, loc(node.loc)});
     out.operands.insert(out.operands.end(), operands_now.begin(), operands_now.end());
     for (uint32_t i = 0; i < node.result_count; ++i) {
       out.values.push_back({types_[old.values[node.first_result + i].type], id});
@@ -396,6 +394,7 @@ class Canonicaliser {
   }
 
   const Graph& in_;
+  const bool locations_;  // are kept, of those of equal nodes the first's
   Graph out_;
   std::vector<uint32_t> dims_;  // by the old number: the new one
   std::vector<TypeId> types_;
@@ -410,7 +409,13 @@ class Canonicaliser {
 
 }  // namespace
 
-Graph canonical(const Graph& graph) { return number_by_mention(Canonicaliser(graph).run()); }
+Graph canonical(const Graph& graph) { return number_by_mention(Canonicaliser(graph, false).run()); }
+
+Graph located_canonical(const Graph& graph) {
+  Graph out = number_by_mention(Canonicaliser(graph, true).run());
+  out.files = graph.files;
+  return out;
+}
 
 std::string key(const Graph& graph) {
   const std::vector<std::byte> bytes = encode(canonical(graph));

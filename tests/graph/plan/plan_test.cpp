@@ -1,0 +1,135 @@
+// Plans as bytes: the same plan back, or an error that says where.
+#include "kiln/graph/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <random>
+
+#include "graph/hand_plan.h"
+#include "kiln/dsl/text.h"
+
+namespace kiln::graph {
+namespace {
+
+using planned::hand_plan;
+using testing::HasSubstr;
+
+TEST(Plan, ComesBack) {
+  const Plan plan = hand_plan("cpu:generic");
+  const std::vector<std::byte> bytes = encode_plan(plan);
+  const auto again = decode_plan(bytes);
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(encode_plan(*again), bytes);
+  EXPECT_EQ(again->name, "by_hand");
+  EXPECT_EQ(again->target, "cpu:generic");
+  EXPECT_EQ(again->dims, plan.dims);
+  ASSERT_EQ(again->inputs.size(), 2u);
+  EXPECT_EQ(again->inputs[1].name, "state");
+  EXPECT_EQ(again->inputs[1].type, plan.inputs[1].type);
+  ASSERT_EQ(again->outputs.size(), 3u);
+  EXPECT_EQ(again->outputs[2].type, plan.outputs[2].type);
+  EXPECT_EQ(again->in_place, plan.in_place);
+  ASSERT_EQ(again->kernels.size(), 2u);
+  EXPECT_EQ(again->kernels[0].kernel.name, "scale");
+  EXPECT_EQ(again->kernels[1].constexprs, plan.kernels[1].constexprs);
+  ASSERT_EQ(again->buffers.size(), plan.buffers.size());
+  for (size_t i = 0; i < plan.buffers.size(); ++i) {
+    EXPECT_EQ(again->buffers[i].home, plan.buffers[i].home);
+    EXPECT_EQ(again->buffers[i].index, plan.buffers[i].index);
+    EXPECT_EQ(again->buffers[i].offset, plan.buffers[i].offset);
+    EXPECT_EQ(again->buffers[i].bytes, plan.buffers[i].bytes);
+  }
+  ASSERT_EQ(again->launches.size(), plan.launches.size());
+  const PlannedLaunch& last = again->launches.back();
+  EXPECT_EQ(last.kernel, 0u);
+  EXPECT_EQ(last.arguments[0].buffer, 6u);
+  EXPECT_EQ(last.arguments[0].offset, plan.launches.back().arguments[0].offset);
+  EXPECT_EQ(last.arguments[3].scalar, plan.launches.back().arguments[3].scalar);
+  EXPECT_EQ(last.name, "copy");
+  EXPECT_EQ(last.place, "model.cpp:6:9");
+  EXPECT_EQ(last.moved, plan.launches.back().moved);
+  EXPECT_EQ(again->constants, plan.constants);
+  EXPECT_EQ(again->arena_bytes, plan.arena_bytes);
+  EXPECT_EQ(again->log, plan.log);
+}
+
+// Every prefix, and many plans with some other bytes: an error of the input, or a plan that has a form.
+TEST(Plan, SurvivesAnyBytes) {
+  const std::vector<std::byte> bytes = encode_plan(hand_plan());
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    const auto plan = decode_plan(std::span(bytes).first(size));
+    ASSERT_FALSE(plan) << size;
+    EXPECT_NE(plan.error().code, ErrorCode::kInternal) << plan.error().message;
+    EXPECT_THAT(plan.error().message, testing::StartsWith("plan: "));
+  }
+  std::mt19937 random(7);
+  int sound = 0;
+  for (int round = 0; round < 5000; ++round) {
+    std::vector<std::byte> changed = bytes;
+    for (int i = 0; i < 1 + round % 3; ++i) changed[random() % changed.size()] = static_cast<std::byte>(random());
+    const auto plan = decode_plan(changed);
+    if (!plan) {
+      EXPECT_NE(plan.error().code, ErrorCode::kInternal) << plan.error().message;
+      continue;
+    }
+    ++sound;
+    const std::vector<std::byte> once = encode_plan(*plan);
+    const auto again = decode_plan(once);
+    ASSERT_TRUE(again) << again.error().message;
+    EXPECT_EQ(encode_plan(*again), once);
+  }
+  EXPECT_GT(sound, 10);
+}
+
+TEST(Plan, RefusesWhatARunnerCouldNotRelyOn) {
+  using Home = PlannedBuffer::Home;
+  const Expr other_dim = Expr::constexpr_ref(2);
+  const std::vector<std::pair<std::function<void(Plan&)>, std::string>> cases = {
+      {[](Plan& p) { p.dims[1].name = "n"; }, "dim 1: another has the name n"},
+      {[](Plan& p) { p.dims[0].high = 0; }, "dim 0: needs 0 <= low <= high"},
+      {[&](Plan& p) { p.inputs[0].type.shape[1] = other_dim; },
+       "input 0: its extent: an index is not a number in range"},
+      {[](Plan& p) { p.inputs[1].name = "x"; }, "input 1: another has the name x"},
+      {[](Plan& p) { p.outputs[0].type.shape[0] = Expr::constexpr_ref(0) - 2; },
+       "output 0: its type has an extent that may be negative"},
+      {[](Plan& p) { p.in_place.pop_back(); }, "there is not one donation an output"},
+      {[](Plan& p) { p.in_place[0] = 2; }, "a donation is out of range"},
+      {[](Plan& p) { p.in_place[0] = 1; }, "input 1 is donated twice"},
+      {[](Plan& p) { p.in_place = {kNone, kNone, 0}; }, "input 0 is donated to an output of another type"},
+      {[](Plan& p) { p.kernels[0].constexprs["WIDTH"] = 3; }, "kernel 0: "},
+      {[](Plan& p) { p.buffers[0].index = 2; }, "buffer 0: its input is out of range"},
+      {[](Plan& p) { p.buffers[4].index = 3; }, "buffer 4: its output is out of range"},
+      {[](Plan& p) { p.buffers[8].index = 2; }, "buffer 8: its constant is out of range"},
+      {[&](Plan& p) { p.buffers[5].bytes = other_dim; }, "buffer 5: its size: "},
+      {[&](Plan& p) { p.buffers[5].offset = other_dim; }, "buffer 5: its offset: "},
+      {[](Plan& p) { p.launches[1].kernel = 2; }, "launch 1: its kernel is out of range"},
+      {[](Plan& p) { p.launches[1].arguments.pop_back(); }, "launch 1: it has not one argument a parameter"},
+      {[](Plan& p) { p.launches[1].arguments[2].buffer = 9; }, "launch 1: parameter `out`: its buffer is out of range"},
+      {[](Plan& p) { p.launches[1].arguments[2] = p.launches[1].arguments[3]; },
+       "launch 1: parameter `out`: it is of another kind"},
+      {[](Plan& p) { p.launches[1].arguments[3] = p.launches[1].arguments[2]; },
+       "launch 1: parameter `n`: it is of another kind"},
+      {[](Plan& p) { p.launches[1].arguments[2].buffer = 0; },
+       "launch 1: parameter `out`: it may write to an input or a constant"},
+      {[](Plan& p) { p.launches[1].arguments[2].buffer = 7; },
+       "launch 1: parameter `out`: it may write to an input or a constant"},
+      {[&](Plan& p) { p.launches[0].arguments[3].scalar = other_dim; }, "launch 0: parameter `n`: its value: "},
+      {[&](Plan& p) { p.launches[0].moved = other_dim; }, "launch 0: its bytes: "},
+      {[](Plan& p) { p.launches[3].arguments[2].buffer = 6; }, "output 0: no launch writes it"},
+      {[](Plan& p) { p.buffers[2] = {Home::kArena, 0, 0, 64}; }, "output 0: no launch writes it"},
+      {[&](Plan& p) { p.arena_bytes = other_dim; }, "the arena's size: "},
+  };
+  for (const auto& [change, says] : cases) {
+    Plan plan = hand_plan();
+    change(plan);
+    const auto read = decode_plan(encode_plan(plan));
+    ASSERT_FALSE(read) << says;
+    EXPECT_EQ(read.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_THAT(read.error().message, HasSubstr("plan: " + says));
+  }
+}
+
+}  // namespace
+}  // namespace kiln::graph
