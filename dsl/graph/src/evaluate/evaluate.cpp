@@ -7,6 +7,7 @@
 #include "evaluate/array_loops.h"
 #include "kiln/dsl/float_mode.h"
 #include "kiln/graph/decompose.h"
+#include "kiln/graph/sizes.h"
 
 namespace kiln::graph {
 namespace evaluator {
@@ -15,23 +16,11 @@ Result<int64_t> Machine::number(const Expr& expr) const {
   if (auto constant = expr.as_constant()) return *constant;
   auto value = expr.evaluate(dims);
   if (value) return value;
-  for (const uint32_t dim : mentioned(expr)) {
+  for (const uint32_t dim : mentioned_dims(expr)) {
     if (dims.constexprs[dim]) continue;
     return invalid_argument("no input says what the dim `" + graph.dims[dim].name + "` is, and it was not given");
   }
   return invalid_argument(dsl::to_string(expr, graph.expr_names()) + " is not an i64 for the given sizes");
-}
-
-std::vector<uint32_t> Machine::mentioned(const Expr& expr) const {
-  std::vector<uint32_t> out;
-  if (expr.as_constant()) return out;
-  for (uint32_t dim = 0; dim < graph.dims.size(); ++dim) {
-    dsl::Bindings one;
-    one.constexprs.resize(graph.dims.size());
-    one.constexprs[dim] = 1;
-    if (expr.substitute(one) != expr) out.push_back(dim);
-  }
-  return out;
 }
 
 Result<Extents> Step::extents(size_t attr) const {
@@ -126,10 +115,36 @@ Result<std::vector<Array>> run_body(Machine& machine, BodyId id, std::vector<Arr
 
 namespace {
 
+// Dims' sizes, of inputs that are as the graph declares them.
+Result<void> bind(Machine& machine, std::span<const Array> inputs, const std::map<std::string, int64_t>& sizes) {
+  const Graph& graph = machine.graph;
+  const Body& body = graph.main();
+  std::vector<DeclaredTensor> declared;
+  std::vector<GivenTensor> given;
+  for (const Input& input : body.inputs) declared.push_back({input.name, &graph.type(body, input.value)});
+  for (const Array& array : inputs) given.push_back({array.element, array.shape});
+  auto bound = bind_sizes(body.name, graph.dims, declared, given, sizes);
+  if (!bound) return bound.error();
+  machine.dims = std::move(*bound);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Array& array = inputs[i];
+    const std::string name = "input `" + body.inputs[i].name + "`";
+    if (array.strides.size() != array.shape.size()) {
+      return invalid_argument(name + " has " + std::to_string(array.strides.size()) + " strides for the shape " +
+                              text(array.shape));
+    }
+    if (array.data == nullptr && array.count() > 0) {
+      return invalid_argument(name + " is " + std::string(dsl::info(array.element).name) + text(array.shape) +
+                              ", but its data are null");
+    }
+  }
+  return {};
+}
+
 Result<std::vector<Array>> run(const Graph& graph, std::span<const Array> inputs,
                                const std::map<std::string, int64_t>& sizes, const EvaluateOptions& options) {
   Machine machine{graph, options};
-  if (auto bound = bind_sizes(machine, inputs, sizes); !bound) return bound.error();
+  if (auto bound = bind(machine, inputs, sizes); !bound) return bound.error();
   if (auto planned = plan(machine); !planned) return planned.error();
   std::vector<Array> values;
   for (const Array& input : inputs) values.push_back(prepared(machine, input));

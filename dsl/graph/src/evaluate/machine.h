@@ -38,8 +38,6 @@ struct Machine {
   }
   // Its value for the sizes; the error says which dims have none.
   Result<int64_t> number(const Expr& expr) const;
-  // Dims that the expression mentions.
-  std::vector<uint32_t> mentioned(const Expr& expr) const;
 };
 
 // One node with its operands.
@@ -94,8 +92,6 @@ Result<void> run_resize(Step& step);
 Result<void> run_control(Step& step);
 Result<void> run_kernel(Step& step);
 
-// Dims' sizes from inputs' extents and by name; checks the inputs against what the graph declares (sizes.cpp).
-Result<void> bind_sizes(Machine& machine, std::span<const Array> inputs, const std::map<std::string, int64_t>& sizes);
 // Shapes of all types, releases, and what the memory limit says (plan.cpp).
 Result<void> plan(Machine& machine);
 
