@@ -181,6 +181,8 @@ Client::~Client() {
     DeleteUnlessItStays()(state_);
 }
 
+std::shared_ptr<Core> Client::core() const { return state_->get().core; }
+
 Result<UntypedFunction> Client::get(const dsl::Kernel& kernel, const GetOptions& options) {
   auto requests = requests_of(kernel);
   if (!requests) return requests.error();

@@ -60,9 +60,13 @@ Result<Artifact> Core::fetch(const CompileSpec& spec, const dsl::Facts& facts, c
                              const CompileOptions& options) {
   auto request = request_of(spec, facts, emit);
   if (!request) return request.error();
+  return fetch(*request, options);
+}
+
+Result<Artifact> Core::fetch(const RequestBytes& request, const CompileOptions& options) {
   auto daemon = connection(options.deadline_ms);
   if (!daemon) return daemon.error();
-  return (*daemon)->fetch(*request, options);
+  return (*daemon)->fetch(request, options);
 }
 
 Result<std::shared_ptr<const Variant>> Core::compile(const CompileSpec& spec, const dsl::Facts& facts,

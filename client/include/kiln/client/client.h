@@ -13,8 +13,16 @@
 #include "kiln/client/function.h"
 #include "kiln/dsl/kernel.h"
 
+namespace kiln::graph {
+class GraphDef;
+struct Graph;
+}  // namespace kiln::graph
+
 namespace kiln::client {
 
+class CompiledGraph;
+struct GraphOptions;
+class Core;
 template <class T>
 class PerProcess;
 
@@ -86,7 +94,14 @@ class Client {
   }
   Result<Artifact> compile(const dsl::Kernel& kernel, const CompileAhead& what = {});
 
+  // A graph, ready to run: one request for its plan, and one for all kernels of that which no cache has. For these
+  // include kiln/client/graph.h, and link Kiln::client_graph.
+  Result<CompiledGraph> compile(const graph::GraphDef& graph);
+  Result<CompiledGraph> compile(const graph::GraphDef& graph, const GraphOptions& options);
+  Result<CompiledGraph> compile(const graph::Graph& graph, const GraphOptions& options);
+
  private:
+  std::shared_ptr<Core> core() const;
   Result<UntypedFunction> get_memoised(uint64_t id, const Result<dsl::Kernel>& kernel, const GetOptions& options);
 
   struct State;

@@ -75,6 +75,9 @@ struct Plan {
   std::vector<std::string> log;
 };
 
+// `emit` of the metadata of an artifact whose code is a plan.
+inline constexpr const char* kPlanEmit = "plan";
+
 // As CBOR in deterministic encoding. Survives any bytes; the kernels come back verified, and every number is in range.
 std::vector<std::byte> encode_plan(const Plan& plan);
 Result<Plan> decode_plan(std::span<const std::byte> bytes);

@@ -1,0 +1,99 @@
+// Graphs in, handles out: what a Client compiles of a graph, and how it runs.
+//
+//   kiln::Client client;
+//   auto fn = client.compile(mlp, {.target = "cpu"});       // kiln/graph/graph.h says how a graph is written
+//   if (!fn) …fn.error().message…
+//   auto y = (*fn)({array(x, {8, 784}), array(w, {256, 784}), array(b, {256})});
+//   if (!y) …y.error().message…
+//   std::span<const float> first = (*y)[0].as<float>();
+//
+// Link Kiln::client_graph. docs/use/graphs.md, "Compiling and running".
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "kiln/client/array.h"
+#include "kiln/client/client.h"
+#include "kiln/graph/graph.h"
+#include "kiln/graph/plan.h"
+#include "kiln/graph/plan_request.h"
+
+namespace kiln::client {
+
+struct GraphState;
+
+// Of Client::compile(graph, options).
+struct GraphOptions {
+  std::string target = "cpu";  // as in GetOptions
+  bool fuse = true;            // false: a launch for each op, to see what fusion does
+  uint32_t deadline_ms = 0;    // of all of it together; 0: the daemon's default for each request
+  std::stop_token cancel = {};
+};
+
+struct RunOptions {
+  int threads = 0;                            // 0: OpenMP's default
+  std::map<std::string, int64_t> sizes = {};  // of dims that no input says
+  // Most bytes that a run may ask for: arena, results, and copies of inputs; more is kOutOfMemory before anything is
+  // allocated. 0: no limit.
+  uint64_t memory_limit = 0;
+  std::stop_token cancel = {};                                   // is looked at between launches
+  std::function<void(const dsl::PrintRecord&)> print = nullptr;  // as in LaunchOptions
+};
+
+// What a run needs for given sizes, known before it.
+struct GraphMemory {
+  uint64_t arena = 0;
+  uint64_t results = 0;
+};
+
+// A handle of a compiled graph: a plan with its kernels. Cheap to copy; any number of threads may run it at once, each
+// run in memory of its own, which later runs take over. It outlives its client.
+class CompiledGraph {
+ public:
+  CompiledGraph() = default;  // of no graph; may only be assigned to
+  explicit CompiledGraph(std::shared_ptr<const GraphState> state) : state_(std::move(state)) {}
+
+  // Inputs in the order of the graph's; sizes of dims come from their shapes. Results in the order of the outputs.
+  // Inputs that are not row-major, or not aligned to their elements, are copied first. A result shares the memory of an
+  // input that is donated to it by the graph and writable here, and that no other input overlaps; else it has its own.
+  // Errors name the input with its shape and what the graph declares, or the launch with its source line.
+  Result<std::vector<OwnedArray>> operator()(std::span<const ArrayView> inputs, const RunOptions& options = {}) const;
+  Result<std::vector<OwnedArray>> operator()(std::initializer_list<ArrayView> inputs,
+                                             const RunOptions& options = {}) const {
+    return (*this)(std::span(inputs.begin(), inputs.size()), options);
+  }
+  // The same into arrays of the caller's, row-major and of the shapes that the sizes give. One may be an input that is
+  // donated to it; else it overlaps neither inputs nor other outputs.
+  Result<void> run_into(std::span<const ArrayView> inputs, std::span<const ArrayView> outputs,
+                        const RunOptions& options = {}) const;
+
+  Result<GraphMemory> memory(std::span<const ArrayView> inputs, const RunOptions& options = {}) const;
+
+  const graph::Plan& plan() const;
+  // The launches, for people: what each computes, where it comes from, and the bytes that it moves, for sizes by name
+  // where all are given, else as formulas; then the planner's log.
+  std::string explain(const std::map<std::string, int64_t>& sizes = {}) const;
+
+ private:
+  std::shared_ptr<const GraphState> state_;
+};
+
+// A plan that is there already with the code of its kernels, in their order: without a daemon. Of a plan for the
+// interpreter, whose kernels run as they are, none.
+Result<CompiledGraph> load_plan(const graph::Plan& plan, std::span<const Artifact> kernels = {});
+
+}  // namespace kiln::client
+
+namespace kiln {
+using client::CompiledGraph;
+using client::GraphMemory;
+using client::GraphOptions;
+using client::RunOptions;
+}  // namespace kiln

@@ -1,0 +1,59 @@
+#include "blocks.h"
+
+#include <cstdlib>
+#include <new>
+#include <string>
+
+#include "kiln/client/host_memory.h"
+
+namespace kiln::client {
+namespace {
+
+constexpr uint64_t kAlignment = 64;
+// From here on memory is mapped by itself, and touched by the threads that use it.
+constexpr uint64_t kMapped = uint64_t{4} << 20;
+
+}  // namespace
+
+Result<Block> Block::allocate(uint64_t bytes, int threads) {
+  if (bytes >= kMapped) {
+    auto memory = HostMemory::allocate(bytes, threads);
+    if (!memory) return memory.error();
+    auto owner = std::make_shared<HostMemory>(std::move(*memory));
+    std::byte* data = owner->data();
+    return Block{data, bytes, std::move(owner)};
+  }
+  const uint64_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  void* data = std::aligned_alloc(kAlignment, rounded == 0 ? kAlignment : rounded);
+  if (data == nullptr) {
+    return error(ErrorCode::kOutOfMemory, "no memory for an array of " + std::to_string(bytes) + " bytes");
+  }
+  return Block{static_cast<std::byte*>(data), bytes, {data, [](void* memory) { std::free(memory); }}};
+}
+
+BlockPool::~BlockPool() {
+  for (auto& slot : waiting_) delete slot.load(std::memory_order_acquire);
+}
+
+Result<Block> BlockPool::take(uint64_t bytes, int threads) {
+  for (auto& slot : waiting_) {
+    if (slot.load(std::memory_order_relaxed) == nullptr) continue;
+    const std::unique_ptr<Block> block(slot.exchange(nullptr, std::memory_order_acq_rel));
+    if (block && block->bytes >= bytes) return *block;
+    // Too small for what runs now: it goes.
+  }
+  return Block::allocate(bytes, threads);
+}
+
+void BlockPool::give_back(Block block) {
+  auto kept = std::make_unique<Block>(std::move(block));
+  for (auto& slot : waiting_) {
+    Block* none = nullptr;
+    if (slot.compare_exchange_strong(none, kept.get(), std::memory_order_acq_rel)) {
+      (void)kept.release();
+      return;
+    }
+  }
+}
+
+}  // namespace kiln::client

@@ -1,0 +1,142 @@
+// From a graph to a handle: its plan, then all kernels of that at once.
+#include <algorithm>
+#include <chrono>
+
+#include "core.h"
+#include "function_state.h"
+#include "graph_state.h"
+#include "kiln/client/artifact.h"
+#include "kiln/dsl/config.h"
+
+namespace kiln::client {
+namespace {
+
+// What is left of the caller's time, which is for all requests together.
+class Time {
+ public:
+  explicit Time(const GraphOptions& options)
+      : deadline_ms_(options.deadline_ms), cancel_(options.cancel), begun_(std::chrono::steady_clock::now()) {}
+
+  Result<CompileOptions> left() const {
+    CompileOptions out{.cancel = cancel_};
+    if (cancel_.stop_requested()) return error(ErrorCode::kCancelled, "cancelled");
+    if (deadline_ms_ == 0) return out;
+    const auto used = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begun_);
+    if (used.count() >= deadline_ms_) return error(ErrorCode::kDeadlineExceeded, "no time is left");
+    out.deadline_ms = deadline_ms_ - static_cast<uint32_t>(used.count());
+    return out;
+  }
+
+ private:
+  const uint32_t deadline_ms_;
+  const std::stop_token cancel_;
+  const std::chrono::steady_clock::time_point begun_;
+};
+
+Error of_graph(const std::string& name, Error failure) {
+  failure.message = "graph `" + name + "`: " + failure.message;
+  return failure;
+}
+
+// The first launch of a kernel says what it is for.
+Error of_kernel(const graph::Plan& plan, size_t kernel, Error failure) {
+  for (size_t i = 0; i < plan.launches.size(); ++i) {
+    if (plan.launches[i].kernel != kernel) continue;
+    failure.message = launch_text(plan, i) + ": " + failure.message;
+    break;
+  }
+  return of_graph(plan.name, std::move(failure));
+}
+
+Result<graph::Plan> plan_of(Core& core, const graph::PlanRequest& request, const CompileOptions& options) {
+  auto bytes = graph::encode_plan_request(request);
+  if (!bytes) return bytes.error();
+  auto artifact = core.fetch(*bytes, options);
+  if (!artifact) return artifact.error();
+  if (artifact->metadata.emit != graph::kPlanEmit) return internal_error("the daemon sent no plan");
+  auto plan = graph::decode_plan(artifact->code);
+  if (!plan) return internal_error("the daemon sent a plan that is wrong: " + plan.error().message);
+  if (plan->target != request.target) return internal_error("the daemon sent a plan for another target");
+  return plan;
+}
+
+Result<std::vector<CompileSpec>> specs_of(const graph::Plan& plan, uint32_t deadline_ms) {
+  std::vector<CompileSpec> out;
+  for (size_t i = 0; i < plan.kernels.size(); ++i) {
+    const graph::PlannedKernel& kernel = plan.kernels[i];
+    auto constexprs = dsl::complete_constexprs(kernel.kernel, kernel.constexprs, plan.target);
+    if (!constexprs) return of_kernel(plan, i, constexprs.error());
+    out.push_back(
+        {std::make_shared<const dsl::Kernel>(kernel.kernel), plan.target, std::move(*constexprs), deadline_ms});
+  }
+  return out;
+}
+
+Result<CompiledGraph> finish(graph::Plan plan, std::vector<UntypedFunction> kernels) {
+  auto state = GraphState::make(std::move(plan), std::move(kernels));
+  if (!state) return state.error();
+  return CompiledGraph(std::move(*state));
+}
+
+Result<CompiledGraph> compile_plan(const std::shared_ptr<Core>& core, graph::Plan plan, const GraphOptions& options,
+                                   const Time& time) {
+  auto specs = specs_of(plan, options.deadline_ms);
+  if (!specs) return specs.error();
+  auto left = time.left();
+  if (!left) return of_graph(plan.name, left.error());
+  size_t failed = 0;
+  auto variants = core->compile_all(*specs, *left, failed);
+  if (!variants) return of_kernel(plan, failed, variants.error());
+  std::vector<UntypedFunction> kernels;
+  for (size_t i = 0; i < specs->size(); ++i) {
+    kernels.emplace_back(FunctionState::make(core, std::move((*specs)[i]), std::move((*variants)[i])));
+  }
+  return finish(std::move(plan), std::move(kernels));
+}
+
+}  // namespace
+
+Result<CompiledGraph> Client::compile(const graph::Graph& graph, const GraphOptions& options) {
+  const Time time(options);
+  const std::string name = graph.bodies.empty() ? "" : graph.main().name;
+  const std::shared_ptr<Core> shared = core();
+  auto target = shared->resolve_target(options.target, options.deadline_ms);
+  if (!target) return of_graph(name, target.error());
+  auto left = time.left();
+  if (!left) return of_graph(name, left.error());
+  auto plan = plan_of(*shared, {graph, std::move(*target), {.fuse = options.fuse}}, *left);
+  if (!plan) return of_graph(name, plan.error());
+  return compile_plan(shared, std::move(*plan), options, time);
+}
+
+Result<CompiledGraph> Client::compile(const graph::GraphDef& graph, const GraphOptions& options) {
+  if (!graph.ir()) return graph.ir().error();
+  return compile(*graph.ir(), options);
+}
+
+Result<CompiledGraph> Client::compile(const graph::GraphDef& graph) { return compile(graph, GraphOptions{}); }
+
+Result<CompiledGraph> load_plan(const graph::Plan& plan, std::span<const Artifact> artifacts) {
+  // As of a plan from anywhere: what a runner relies on is checked in one place.
+  auto sound = graph::decode_plan(graph::encode_plan(plan));
+  if (!sound) return sound.error();
+  std::vector<UntypedFunction> kernels;
+  if (plan.target == kInterpreter) {
+    ConnectOptions nowhere;
+    nowhere.autostart = nowhere.allow_pipe = false;
+    return compile_plan(std::make_shared<Core>(std::move(nowhere), /*specialise=*/false), std::move(*sound), {},
+                        Time({}));
+  }
+  if (artifacts.size() != plan.kernels.size()) {
+    return invalid_argument("the plan of graph `" + plan.name + "` has " + std::to_string(plan.kernels.size()) +
+                            " kernels, and there is code of " + std::to_string(artifacts.size()));
+  }
+  for (size_t i = 0; i < artifacts.size(); ++i) {
+    auto function = load_artifact(sound->kernels[i].kernel, artifacts[i]);
+    if (!function) return of_kernel(*sound, i, function.error());
+    kernels.push_back(std::move(*function));
+  }
+  return finish(std::move(*sound), std::move(kernels));
+}
+
+}  // namespace kiln::client

@@ -1,0 +1,40 @@
+// The public face of a handle.
+#include "graph_state.h"
+
+namespace kiln::client {
+namespace {
+
+Error no_graph() { return invalid_argument("run of an empty handle of a graph"); }
+
+}  // namespace
+
+Result<std::vector<OwnedArray>> CompiledGraph::operator()(std::span<const ArrayView> inputs,
+                                                          const RunOptions& options) const {
+  if (!state_) return no_graph();
+  state_->birth().used();
+  return run_graph(*state_, inputs, {}, options);
+}
+
+Result<void> CompiledGraph::run_into(std::span<const ArrayView> inputs, std::span<const ArrayView> outputs,
+                                     const RunOptions& options) const {
+  if (!state_) return no_graph();
+  state_->birth().used();
+  if (outputs.size() != state_->plan.outputs.size()) {
+    return invalid_argument("graph `" + state_->plan.name + "` has " + std::to_string(state_->plan.outputs.size()) +
+                            " outputs, not " + std::to_string(outputs.size()));
+  }
+  auto done = run_graph(*state_, inputs, outputs, options);
+  if (!done) return done.error();
+  return {};
+}
+
+Result<GraphMemory> CompiledGraph::memory(std::span<const ArrayView> inputs, const RunOptions& options) const {
+  if (!state_) return no_graph();
+  auto sized = sizes_of(*state_, inputs, options);
+  if (!sized) return sized.error();
+  return GraphMemory{(*sized)->arena_bytes, (*sized)->output_bytes};
+}
+
+const graph::Plan& CompiledGraph::plan() const { return state_->plan; }
+
+}  // namespace kiln::client

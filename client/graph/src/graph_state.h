@@ -1,0 +1,59 @@
+// What lies behind a handle of a graph.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <vector>
+
+#include "blocks.h"
+#include "kiln/client/graph.h"
+#include "kiln/client/handle.h"
+#include "lifetime.h"
+#include "sized_plan.h"
+
+namespace kiln::client {
+
+// The plans for sizes that were met last.
+class KnownSizes {
+ public:
+  // Null: not known. Neither call waits for one that writes: who finds it busy makes the plan anew.
+  std::shared_ptr<const SizedPlan> find(std::span<const int64_t> sizes) const;
+  void insert(std::shared_ptr<const SizedPlan> plan);
+
+ private:
+  static constexpr size_t kMost = 16;
+  mutable std::shared_mutex mutex_;
+  std::vector<std::shared_ptr<const SizedPlan>> plans_;
+  size_t next_ = 0;  // is replaced when there is no room
+};
+
+struct GraphState {
+  static Result<std::shared_ptr<const GraphState>> make(graph::Plan plan, std::vector<UntypedFunction> kernels);
+
+  const Birth& birth() const { return birth_; }
+  void keep() const { birth_.keep(); }
+
+  const graph::Plan plan;
+  const std::vector<UntypedFunction> kernels;  // by Plan::kernels
+  const std::vector<Block> constants;
+  mutable BlockPool arenas;
+  mutable KnownSizes sizes;
+
+ private:
+  friend DeleteUnlessItStays;
+  GraphState(graph::Plan what, std::vector<UntypedFunction> functions, std::vector<Block> data);
+  ~GraphState() = default;
+
+  const Birth birth_;
+};
+
+// One run. Outputs: none, or as many as the plan has, to write to.
+Result<std::vector<OwnedArray>> run_graph(const GraphState& state, std::span<const ArrayView> inputs,
+                                          std::span<const ArrayView> outputs, const RunOptions& options);
+// What is known of the sizes before a run; checks the inputs.
+Result<std::shared_ptr<const SizedPlan>> sizes_of(const GraphState& state, std::span<const ArrayView> inputs,
+                                                  const RunOptions& options);
+
+}  // namespace kiln::client

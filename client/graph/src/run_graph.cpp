@@ -1,0 +1,272 @@
+// A run: inputs checked, memory found, launches in order.
+#include <algorithm>
+#include <utility>
+
+#include "array_memory.h"
+#include "graph_state.h"
+
+namespace kiln::client {
+namespace {
+
+std::string input_text(const graph::Plan& plan, size_t i) { return "input `" + plan.inputs[i].name + "`"; }
+
+// What the types say nothing about.
+Result<void> check_array(const ArrayView& array, uint64_t bytes, const std::string& name) {
+  if (!array.strides.empty() && array.strides.size() != array.shape.size()) {
+    return invalid_argument(name + " has " + std::to_string(array.strides.size()) + " strides for the shape " +
+                            type_text(array));
+  }
+  if (bytes == 0) return {};
+  if (array.data == nullptr) return invalid_argument(name + " is " + type_text(array) + ", but its data are null");
+  if (array.strides.empty() && array.bytes < bytes) {
+    return invalid_argument(name + " is " + type_text(array) + ", which takes " + std::to_string(bytes) +
+                            " bytes; there are " + std::to_string(array.bytes));
+  }
+  return {};
+}
+
+// Whether two arrays of so many bytes, both without gaps, have a byte in common.
+bool overlap(const void* a, uint64_t a_bytes, const void* b, uint64_t b_bytes) {
+  const auto first = reinterpret_cast<uintptr_t>(a), second = reinterpret_cast<uintptr_t>(b);
+  return a_bytes > 0 && b_bytes > 0 && first < second + b_bytes && second < first + a_bytes;
+}
+
+// Takes an arena for as long as it lives.
+class Arena {
+ public:
+  explicit Arena(BlockPool& pool) : pool_(pool) {}
+  ~Arena() {
+    if (block_.data != nullptr) pool_.give_back(std::move(block_));
+  }
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  Result<std::byte*> take(uint64_t bytes, int threads) {
+    if (bytes == 0) return nullptr;
+    auto block = pool_.take(bytes, threads);
+    if (!block) return block.error();
+    block_ = std::move(*block);
+    return block_.data;
+  }
+
+ private:
+  BlockPool& pool_;
+  Block block_;
+};
+
+class Run {
+ public:
+  Run(const GraphState& state, const SizedPlan& sized, std::span<const ArrayView> inputs, const RunOptions& options)
+      : state_(state), plan_(state.plan), sized_(sized), inputs_(inputs), options_(options), arena_(state.arenas) {}
+
+  Result<std::vector<OwnedArray>> run(std::span<const ArrayView> outputs) {
+    if (auto fine = choose_memory(outputs); !fine) return fine.error();
+    if (auto fine = check_limit(); !fine) return fine.error();
+    if (auto done = copy_inputs(); !done) return done.error();
+    if (auto done = allocate_results(); !done) return done.error();
+    auto arena = arena_.take(sized_.arena_bytes, options_.threads);
+    if (!arena) return arena.error();
+    place_buffers(*arena);
+    if (auto done = launch_all(); !done) return done.error();
+    return std::move(results_);
+  }
+
+ private:
+  // Which inputs are copied, and where results go that need no memory of their own.
+  Result<void> choose_memory(std::span<const ArrayView> outputs);
+  Result<void> check_output(size_t output, const ArrayView& array, std::span<const ArrayView> outputs) const;
+  // The input whose memory the result takes over; kNone: none.
+  uint32_t donor_of(size_t output) const;
+  Result<void> check_limit() const;
+  Result<void> copy_inputs();
+  Result<void> allocate_results();
+  void place_buffers(std::byte* arena);
+  Result<void> launch_all();
+
+  bool overlaps_input(const void* data, uint64_t bytes, uint32_t but) const {
+    for (uint32_t i = 0; i < inputs_.size(); ++i) {
+      if (i != but && plain_[i] && overlap(data, bytes, inputs_[i].data, sized_.inputs[i].bytes)) return true;
+    }
+    return false;
+  }
+
+  const GraphState& state_;
+  const graph::Plan& plan_;
+  const SizedPlan& sized_;
+  const std::span<const ArrayView> inputs_;
+  const RunOptions& options_;
+  std::vector<bool> plain_;          // by input
+  std::vector<const void*> in_;      // by input
+  std::vector<OwnedArray> results_;  // those with memory that is not the run's are there before it is allocated
+  std::vector<Block> copies_;        // of inputs
+  Arena arena_;
+  std::vector<std::byte*> bases_;  // by buffer
+};
+
+uint32_t Run::donor_of(size_t output) const {
+  const uint32_t input = plan_.in_place[output];
+  if (input == graph::kNone || !inputs_[input].writable || !plain_[input]) return graph::kNone;
+  return overlaps_input(inputs_[input].data, sized_.inputs[input].bytes, input) ? graph::kNone : input;
+}
+
+Result<void> Run::check_output(size_t output, const ArrayView& array, std::span<const ArrayView> outputs) const {
+  const std::string name = "output `" + plan_.outputs[output].name + "`";
+  const SizedPlan::Tensor& tensor = sized_.outputs[output];
+  const ArrayView expected{plan_.outputs[output].type.element, tensor.shape};
+  if (array.element != expected.element || array.shape != expected.shape) {
+    return invalid_argument(name + " is " + type_text(expected) + " for these inputs, and its array is " +
+                            type_text(array));
+  }
+  if (auto fine = check_array(array, tensor.bytes, name); !fine) return fine;
+  if (!array.writable) return invalid_argument(name + ": its array is read only");
+  if (!is_plain(array)) return invalid_argument(name + ": its array is not row-major and aligned");
+  for (size_t other = 0; other < output; ++other) {
+    if (!overlap(array.data, tensor.bytes, outputs[other].data, sized_.outputs[other].bytes)) continue;
+    return invalid_argument(name + " overlaps output `" + plan_.outputs[other].name + "`");
+  }
+  const uint32_t donor = plan_.in_place[output];
+  const bool in_place = donor != graph::kNone && plain_[donor] && inputs_[donor].data == array.data;
+  for (uint32_t i = 0; i < inputs_.size(); ++i) {
+    if (!plain_[i] || (in_place && i == donor)) continue;
+    if (!overlap(array.data, tensor.bytes, inputs_[i].data, sized_.inputs[i].bytes)) continue;
+    return invalid_argument(name + " overlaps " + input_text(plan_, i) + ", which is not donated to it");
+  }
+  return {};
+}
+
+Result<void> Run::choose_memory(std::span<const ArrayView> outputs) {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (auto fine = check_array(inputs_[i], sized_.inputs[i].bytes, input_text(plan_, i)); !fine) return fine;
+    plain_.push_back(is_plain(inputs_[i]));
+    in_.push_back(inputs_[i].data);
+  }
+  for (size_t i = 0; i < plan_.outputs.size(); ++i) {
+    const dsl::ElementType element = plan_.outputs[i].type.element;
+    const std::vector<int64_t>& shape = sized_.outputs[i].shape;
+    if (!outputs.empty()) {
+      if (auto fine = check_output(i, outputs[i], outputs); !fine) return fine;
+      results_.emplace_back(element, shape, const_cast<void*>(outputs[i].data), outputs[i].owner);
+      continue;
+    }
+    const uint32_t donor = donor_of(i);
+    if (donor == graph::kNone)
+      results_.emplace_back();
+    else
+      results_.emplace_back(element, shape, const_cast<void*>(inputs_[donor].data), inputs_[donor].owner);
+  }
+  return {};
+}
+
+Result<void> Run::check_limit() const {
+  if (options_.memory_limit == 0) return {};
+  uint64_t results = 0, copies = 0;
+  for (size_t i = 0; i < results_.size(); ++i) results += results_[i].data() ? 0 : sized_.outputs[i].bytes;
+  for (size_t i = 0; i < inputs_.size(); ++i) copies += plain_[i] ? 0 : sized_.inputs[i].bytes;
+  const uint64_t all = sized_.arena_bytes + results + copies;
+  if (all <= options_.memory_limit) return {};
+  return error(ErrorCode::kOutOfMemory, "graph `" + plan_.name + "` needs " + std::to_string(all) +
+                                            " bytes: " + std::to_string(sized_.arena_bytes) + " of arena, " +
+                                            std::to_string(results) + " of results, " + std::to_string(copies) +
+                                            " of copies of inputs; the limit is " +
+                                            std::to_string(options_.memory_limit));
+}
+
+Result<void> Run::copy_inputs() {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (plain_[i] || sized_.inputs[i].bytes == 0) continue;
+    auto block = Block::allocate(sized_.inputs[i].bytes, options_.threads);
+    if (!block) return block.error();
+    copy_plain(inputs_[i], block->data);
+    in_[i] = block->data;
+    copies_.push_back(std::move(*block));
+  }
+  return {};
+}
+
+Result<void> Run::allocate_results() {
+  for (size_t i = 0; i < results_.size(); ++i) {
+    if (results_[i].data() != nullptr) continue;
+    auto result = OwnedArray::allocate(plan_.outputs[i].type.element, sized_.outputs[i].shape, options_.threads);
+    if (!result) return result.error();
+    results_[i] = std::move(*result);
+  }
+  return {};
+}
+
+void Run::place_buffers(std::byte* arena) {
+  using Home = graph::PlannedBuffer::Home;
+  for (size_t i = 0; i < plan_.buffers.size(); ++i) {
+    const graph::PlannedBuffer& buffer = plan_.buffers[i];
+    std::byte* base = nullptr;
+    switch (buffer.home) {
+      case Home::kInput:  // behind parameters that are read only, as decode_plan() sees to
+        base = static_cast<std::byte*>(const_cast<void*>(in_[buffer.index]));
+        break;
+      case Home::kOutput:
+        base = static_cast<std::byte*>(results_[buffer.index].data());
+        break;
+      case Home::kArena:
+        base = arena + sized_.buffers[i].offset;
+        break;
+      case Home::kConstant:
+        base = state_.constants[buffer.index].data;
+        break;
+    }
+    bases_.push_back(base);
+  }
+}
+
+Result<void> Run::launch_all() {
+  const LaunchOptions launch_options{.threads = options_.threads, .print = options_.print};
+  std::vector<Argument> arguments;
+  for (size_t launch = 0; launch < plan_.launches.size(); ++launch) {
+    if (options_.cancel.stop_requested()) {
+      return error(ErrorCode::kCancelled, "graph `" + plan_.name + "`: cancelled before " + launch_text(plan_, launch));
+    }
+    arguments.clear();
+    for (const SizedPlan::Argument& argument : sized_.arguments_of(launch)) {
+      if (argument.buffer == graph::kNone)
+        arguments.push_back({nullptr, 0, argument.value});
+      else
+        arguments.push_back({bases_[argument.buffer] + argument.value, argument.extent, 0});
+    }
+    auto done = state_.kernels[plan_.launches[launch].kernel].launch(arguments, launch_options);
+    if (done) continue;
+    Error failure = done.error();
+    failure.message = "graph `" + plan_.name + "`: " + launch_text(plan_, launch) + ": " + failure.message;
+    return failure;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const SizedPlan>> sizes_of(const GraphState& state, std::span<const ArrayView> inputs,
+                                                  const RunOptions& options) {
+  const graph::Plan& plan = state.plan;
+  std::vector<graph::GivenTensor> given;
+  given.reserve(inputs.size());
+  bool alike = inputs.size() == plan.inputs.size();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    given.push_back({inputs[i].element, inputs[i].shape});
+    alike = alike && inputs[i].element == plan.inputs[i].type.element &&
+            inputs[i].shape.size() == plan.inputs[i].type.shape.size();
+  }
+  if (alike) {
+    std::vector<int64_t> key;
+    size_key(plan, given, options.sizes, key);
+    if (auto known = state.sizes.find(key)) return known;
+  }
+  auto made = size_plan(plan, given, options.sizes);
+  if (made) state.sizes.insert(*made);
+  return made;
+}
+
+Result<std::vector<OwnedArray>> run_graph(const GraphState& state, std::span<const ArrayView> inputs,
+                                          std::span<const ArrayView> outputs, const RunOptions& options) {
+  auto sized = sizes_of(state, inputs, options);
+  if (!sized) return sized.error();
+  return Run(state, **sized, inputs, options).run(outputs);
+}
+
+}  // namespace kiln::client
