@@ -24,7 +24,7 @@ struct AtenRow {
   std::string_view note;
 };
 
-// Core ones first. Thread-safe.
+// By family. Thread-safe.
 std::span<const AtenRow> aten_table();
 // Null where the table has none of this name.
 const AtenRow* find_aten(std::string_view name);
