@@ -134,29 +134,6 @@ void leave_out(Body& body, const std::vector<bool>& nodes, const std::vector<boo
   body.operands = std::move(operands);
 }
 
-// Of a loop whose stacks are not all needed: its body without those outputs, as a body of its own.
-void drop_stacks(Graph& graph, Node& node, std::vector<bool>& values, const std::vector<bool>& live,
-                 std::set<std::string>& names) {
-  AttrList attrs = graph.attrs(node);
-  const auto carried = static_cast<uint32_t>(int_attr(attrs, 1));
-  bool all = true;
-  for (uint32_t k = carried; k < node.result_count; ++k) all = all && live[node.first_result + k];
-  if (all) return;
-  Body inner = graph.bodies[static_cast<size_t>(int_attr(attrs, 0))];
-  std::vector<bool> outputs(node.result_count, true);
-  for (uint32_t k = carried; k < node.result_count; ++k) {
-    outputs[k] = live[node.first_result + k];
-    values[node.first_result + k] = outputs[k];
-  }
-  compact(inner.outputs, outputs);
-  const std::string name = inner.name;
-  for (int i = 2; !names.insert(inner.name).second; ++i) inner.name = name + "_" + std::to_string(i);
-  attrs[0] = static_cast<int64_t>(graph.bodies.size());
-  node.attrs = static_cast<AttrsId>(graph.attr_lists.size());
-  graph.bodies.push_back(std::move(inner));
-  graph.attr_lists.push_back(std::move(attrs));
-}
-
 }  // namespace
 
 void prune_body(Body& body, const std::vector<bool>& keep) {
@@ -175,27 +152,77 @@ void prune_body(Body& body, const std::vector<bool>& keep) {
 
 namespace {
 
-// A body may be run by several loops that need different stacks: those of each loop are a body of its own.
-void prune_with_stacks(Graph& graph, BodyId id, std::set<std::string>& names) {
-  Body body = std::move(graph.bodies[id]);
-  std::vector<bool> live = live_values(body), values(body.values.size(), false), nodes(body.nodes.size());
-  for (const Input& input : body.inputs) values[input.value] = true;
-  for (size_t i = 0; i < body.nodes.size(); ++i) {
-    Node& node = body.nodes[i];
-    nodes[i] = node_is_live(node, live);
-    for (uint32_t k = 0; nodes[i] && k < node.result_count; ++k) values[node.first_result + k] = true;
-    if (nodes[i] && node.op == TensorOp::kLoop) drop_stacks(graph, node, values, live, names);
+// A body may be run by several loops that need different stacks: those of each choice are a body of its own.
+class Pruner {
+ public:
+  explicit Pruner(Graph& graph) : graph_(graph) {
+    for (const Body& body : graph.bodies) names_.insert(body.name);
   }
-  leave_out(body, nodes, values);
-  graph.bodies[id] = std::move(body);
-}
+
+  void run() {
+    for (BodyId id = 0; id < graph_.bodies.size(); ++id) prune(id);  // those that come too
+  }
+
+ private:
+  void prune(BodyId id) {
+    Body body = std::move(graph_.bodies[id]);
+    const std::vector<bool> live = live_values(body);
+    std::vector<bool> values(body.values.size(), false), nodes(body.nodes.size());
+    for (const Input& input : body.inputs) values[input.value] = true;
+    for (size_t i = 0; i < body.nodes.size(); ++i) {
+      Node& node = body.nodes[i];
+      nodes[i] = node_is_live(node, live);
+      for (uint32_t k = 0; nodes[i] && k < node.result_count; ++k) values[node.first_result + k] = true;
+      if (nodes[i] && node.op == TensorOp::kLoop) drop_stacks(node, values, live);
+    }
+    leave_out(body, nodes, values);
+    graph_.bodies[id] = std::move(body);
+  }
+
+  // Of a loop whose stacks are not all needed.
+  void drop_stacks(Node& node, std::vector<bool>& values, const std::vector<bool>& live) {
+    const auto carried = static_cast<uint32_t>(int_attr(graph_.attrs(node), 1));
+    std::vector<bool> outputs(node.result_count, true);
+    bool all = true;
+    for (uint32_t k = carried; k < node.result_count; ++k) {
+      outputs[k] = live[node.first_result + k];
+      values[node.first_result + k] = outputs[k];
+      all = all && outputs[k];
+    }
+    if (!all) node.attrs = attrs_with(node.attrs, outputs);
+  }
+
+  AttrsId attrs_with(AttrsId id, const std::vector<bool>& outputs) {
+    const auto [known, fresh] = attrs_.emplace(std::pair(id, outputs), static_cast<AttrsId>(graph_.attr_lists.size()));
+    if (fresh) {
+      AttrList attrs = graph_.attr_lists[id];
+      attrs[0] = int64_t{body_with(static_cast<BodyId>(int_attr(attrs, 0)), outputs)};
+      graph_.attr_lists.push_back(std::move(attrs));
+    }
+    return known->second;
+  }
+
+  BodyId body_with(BodyId id, const std::vector<bool>& outputs) {
+    const auto [known, fresh] = bodies_.emplace(std::pair(id, outputs), static_cast<BodyId>(graph_.bodies.size()));
+    if (!fresh) return known->second;
+    Body body = graph_.bodies[id];
+    compact(body.outputs, outputs);
+    const std::string name = body.name;
+    for (int i = 2; !names_.insert(body.name).second; ++i) body.name = name + "_" + std::to_string(i);
+    graph_.bodies.push_back(std::move(body));
+    return known->second;
+  }
+
+  Graph& graph_;
+  std::set<std::string> names_;
+  std::map<std::pair<AttrsId, std::vector<bool>>, AttrsId> attrs_;
+  std::map<std::pair<BodyId, std::vector<bool>>, BodyId> bodies_;
+};
 
 }  // namespace
 
 Graph prune(Graph graph) {
-  std::set<std::string> names;
-  for (const Body& body : graph.bodies) names.insert(body.name);
-  for (BodyId id = 0; id < graph.bodies.size(); ++id) prune_with_stacks(graph, id, names);  // those that come too
+  Pruner(graph).run();
   use_bodies(graph);
   use_attr_lists(graph);
   use_types(graph);

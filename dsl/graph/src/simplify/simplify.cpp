@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "ir/live.h"
+#include "ir/prune.h"
 #include "ir/rewrite.h"
 #include "simplify/rules.h"
 
@@ -123,7 +123,7 @@ Graph simplify(const Graph& graph, const SimplifyOptions& options) {
                           return std::optional(std::vector<ValueId>{value});
                         });
     if (!next) return out;  // a graph that does not verify stays as it is
-    Graph live = without_dead_nodes(*next);
+    Graph live = prune(std::move(*next));
     const bool settled = size_of(live) == size_of(out) && pass > 0;
     out = std::move(live);
     if (settled) break;
