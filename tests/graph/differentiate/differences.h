@@ -59,6 +59,7 @@ std::vector<GradientCase> reduce_cases();
 std::vector<GradientCase> contract_cases();
 std::vector<GradientCase> window_cases();
 std::vector<GradientCase> control_cases();
+std::vector<GradientCase> custom_cases();
 std::vector<GradientCase> composite_cases();
 std::vector<GradientCase> all_cases();
 

@@ -50,23 +50,16 @@ TEST(GradientErrors, OutputsThatAreNoScalars) {
   EXPECT_TRUE(value_and_gradient(two, {"x"}));
 }
 
-TEST(GradientErrors, CustomCombinations) {
-  const auto add = [](Tensors l, Tensors r) { return Tensors{l[0] + r[0]}; };
-  const Graph reduced = made(kiln::graph::graph("f", {input("x", f32, {4})},
-                                                [&](Tensor x) { return reduce({x}, {zeros(f32, {})}, {0}, add)[0]; }));
-  EXPECT_THAT(failure(gradient(reduced, {"x"})),
-              MatchesRegex(".*errors_test.cpp:[0-9]+:[0-9]+: reduce_custom: no gradient through @combine, .*"));
-  const Graph scanned =
-      made(kiln::graph::graph("f", {input("x", f32, {4})}, [&](Tensor x) { return sum(scan({x}, 0, add)[0]); }));
-  EXPECT_THAT(failure(gradient(scanned, {"x"})), HasSubstr("scan_custom: no gradient through @combine"));
+Result<dsl::Kernel> add_kernel() {
+  std::ifstream file(std::string(KILN_SOURCE_DIR) + "/dsl/examples/vector_add.kiln");
+  std::stringstream text;
+  text << file.rdbuf();
+  return dsl::parse(text.str(), "vector_add.kiln");
 }
 
 // y = x + z by a tile kernel, with or without a gradient.
 Graph with_kernel(const KernelGradient& gradient) {
-  std::ifstream file(std::string(KILN_SOURCE_DIR) + "/dsl/examples/vector_add.kiln");
-  std::stringstream text;
-  text << file.rdbuf();
-  const auto add = dsl::parse(text.str(), "vector_add.kiln");
+  const auto add = add_kernel();
   EXPECT_TRUE(add);
   const Dim n = dim("n", 1, 64);
   return made(kiln::graph::graph("f", {input("x", f32, {n}), input("z", f32, {n})}, [&](Tensor x, Tensor z) {
@@ -82,6 +75,40 @@ TEST(GradientErrors, KernelsWithoutAGradient) {
   EXPECT_THAT(
       failure(gradient(with_kernel({}), {"x"})),
       MatchesRegex(".*errors_test.cpp:[0-9]+:[0-9]+: kernel: @.* has no gradient; give one where the kernel is used"));
+}
+
+TEST(GradientErrors, KernelsInACombination) {
+  const auto combine = [](Tensors l, Tensors r) {
+    return kernel(add_kernel(), {KernelArgument::in(l[0]), KernelArgument::in(r[0]), KernelArgument::out(f32, {}),
+                                 KernelArgument::number(1)});
+  };
+  const Graph graph = made(kiln::graph::graph(
+      "f", {input("x", f32, {4})}, [&](Tensor x) { return reduce({x}, {zeros(f32, {})}, {0}, combine)[0]; }));
+  EXPECT_THAT(failure(gradient(graph, {"x"})),
+              MatchesRegex(".*errors_test.cpp:[0-9]+:[0-9]+: reduce_custom: its gradient: .*errors_test.cpp:[0-9]+:"
+                           "[0-9]+: kernel: @.* has no gradient; give one where the kernel is used"));
+}
+
+// Of no elements the result is the init.
+TEST(Gradients, OfCustomReductionsOfNothing) {
+  const Dim n = dim("n", 0, 8);
+  const Graph graph =
+      made(kiln::graph::graph("f", {input("x", f32, {n, 2}), input("init", f32, {})}, [](Tensor x, Tensor init) {
+        const auto times = [](Tensors l, Tensors r) { return Tensors{l[0] * r[0]}; };
+        return sum(reduce({x}, {init}, {0}, times)[0]) + sum(scan({x}, 0, times)[0]);
+      }));
+  auto both = gradient(graph, {"x", "init"});
+  ASSERT_TRUE(both) << both.error().message;
+  auto verified = verify(*both);
+  ASSERT_TRUE(verified) << verified.error().message;
+  auto none = evaluate(*both, std::vector{own(f32, {0, 2}), array_of(f32, {}, {3})});
+  ASSERT_TRUE(none) << none.error().message;
+  EXPECT_EQ((*none)[0].shape, (std::vector<int64_t>{0, 2}));
+  EXPECT_EQ((*none)[1].number(0), 2);
+  auto one = evaluate(*both, std::vector{array_of(f32, {1, 2}, {5, 7}), array_of(f32, {}, {3})});
+  ASSERT_TRUE(one) << one.error().message;
+  EXPECT_EQ((*one)[0].number(1), 3 + 1);
+  EXPECT_EQ((*one)[1].number(0), 5 + 7);
 }
 
 TEST(Gradients, OfKernelsAsTheirAuthorsSay) {

@@ -88,8 +88,8 @@ TEST(GradientTable, HasEveryOpAndACaseOfEachRule) {
   for (const OpInfo& op : op_table()) {
     const GradientKind kind = gradient_entry(op.op).kind;
     EXPECT_NE(kind, GradientKind::kMissing) << op.name << " has no entry in the table of gradients";
-    // Kernels and refusals: errors_test.cpp and kernel_test.cpp.
-    if (kind == GradientKind::kNone || kind == GradientKind::kRefused || op.op == TensorOp::kKernel) continue;
+    // Kernels: errors_test.cpp.
+    if (kind == GradientKind::kNone || op.op == TensorOp::kKernel) continue;
     EXPECT_TRUE(covered.contains(op.op)) << op.name << " has a gradient and no case";
   }
 }

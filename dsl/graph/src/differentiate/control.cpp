@@ -258,11 +258,6 @@ void kernel_rule(Adjoint& a) {
   }
 }
 
-void custom_rule(Adjoint& a) {
-  a.fail("no gradient through @" + a.trace().graph().bodies[body_attr(a, 0)].name +
-         ", a combination of the author's; write it by sum, prod, min, max, or as a loop");
-}
-
 }  // namespace
 
 void add_control_rules(GradientTable& table) {
@@ -270,7 +265,6 @@ void add_control_rules(GradientTable& table) {
   table.all(GradientKind::kControl, {kCond}, cond_rule);
   table.all(GradientKind::kControl, {kCall}, call_rule);
   table.all(GradientKind::kControl, {kKernel}, kernel_rule);
-  table.all(GradientKind::kRefused, {kReduceCustom, kScanCustom}, custom_rule);
 }
 
 }  // namespace kiln::graph

@@ -16,30 +16,12 @@ Tensor scan_of(const Tensor& x, ReduceKind kind, int64_t axis, bool reverse, boo
 
 // The product of all others: of those before times those behind, so that zeros need no division.
 void product_rule(Adjoint& a, const Tensor& g, const std::vector<int64_t>& axes) {
-  const std::vector<Expr> whole = a.extents(a.x());
-  std::vector<int64_t> order;
-  std::vector<Expr> moved;
-  Expr count(1);
-  std::vector<bool> reduced(whole.size(), false);
-  for (const int64_t axis : axes) reduced[static_cast<size_t>(axis)] = true;
-  for (size_t i = 0; i < whole.size(); ++i) {
-    if (!reduced[i]) order.push_back(static_cast<int64_t>(i));
-  }
-  std::vector<Expr> flat;
-  for (const int64_t axis : order) flat.push_back(whole[static_cast<size_t>(axis)]);
-  const auto last = static_cast<int64_t>(flat.size());
-  for (size_t i = 0; i < whole.size(); ++i) {
-    if (!reduced[i]) continue;
-    order.push_back(static_cast<int64_t>(i));
-    count = count * whole[i];
-  }
-  for (const int64_t axis : order) moved.push_back(whole[static_cast<size_t>(axis)]);
-  flat.push_back(count);
-  const Tensor rows = reshape_to(a.emit(kPermute, {a.x()}, {order}), flat);
+  const Lines lines(a.extents(a.x()), axes);
+  const Tensor x = lines.in(a.x());
+  const auto last = static_cast<int64_t>(lines.shape().size()) - 1;
   const Tensor others =
-      scan_of(rows, ReduceKind::kProd, last, false, true) * scan_of(rows, ReduceKind::kProd, last, true, true);
-  const Tensor back = a.emit(kPermute, {reshape_to(others, moved)}, {inverse_order(order)});
-  a.give(0, g * back);
+      scan_of(x, ReduceKind::kProd, last, false, true) * scan_of(x, ReduceKind::kProd, last, true, true);
+  a.give(0, g * lines.out(others));
 }
 
 void reduce_rule(Adjoint& a) {

@@ -98,6 +98,28 @@ std::vector<int64_t> inverse_order(const std::vector<int64_t>& order) {
   return out;
 }
 
+Lines::Lines(const std::vector<Expr>& extents, const std::vector<int64_t>& axes) {
+  std::vector<bool> last(extents.size(), false);
+  for (const int64_t axis : axes) last[static_cast<size_t>(axis)] = true;
+  Expr length(1);
+  for (const bool those : {false, true}) {
+    for (size_t i = 0; i < extents.size(); ++i) {
+      if (last[i] != those) continue;
+      order_.push_back(static_cast<int64_t>(i));
+      moved_.push_back(extents[i]);
+      if (those) length = length * extents[i];
+      if (!those) shape_.push_back(extents[i]);
+    }
+  }
+  shape_.push_back(length);
+}
+
+Tensor Lines::in(const Tensor& x) const { return reshape_to(emit(kPermute, {x}, {order_}), shape_); }
+
+Tensor Lines::out(const Tensor& lines) const {
+  return emit(kPermute, {reshape_to(lines, moved_)}, {inverse_order(order_)});
+}
+
 const GradientEntry& gradient_entry(TensorOp op) {
   // Never destroyed: other threads may ask while exit() destroys statics.
   static const GradientTable& table = *[] {
@@ -113,6 +135,7 @@ const GradientEntry& gradient_entry(TensorOp op) {
     add_norm_rules(*made);
     add_layer_rules(*made);
     add_control_rules(*made);
+    add_custom_rules(*made);
     return made;
   }();
   return table.entries[static_cast<size_t>(op)];

@@ -72,6 +72,19 @@ Tensor slice_axis(const Tensor& x, size_t axis, const Expr& start, const Expr& e
 Tensor pad_axis(const Tensor& x, size_t axis, const Expr& low, const Expr& high);
 std::vector<int64_t> inverse_order(const std::vector<int64_t>& order);
 
+// A tensor with some axes as one, behind the others.
+class Lines {
+ public:
+  Lines(const std::vector<Expr>& extents, const std::vector<int64_t>& axes);
+  const std::vector<Expr>& shape() const { return shape_; }
+  Tensor in(const Tensor& x) const;
+  Tensor out(const Tensor& lines) const;
+
+ private:
+  std::vector<int64_t> order_;
+  std::vector<Expr> moved_, shape_;
+};
+
 // The gradients of the op's decomposition, whose forward part is computed again.
 void decomposed_rule(Adjoint& a);
 
@@ -83,7 +96,6 @@ enum class GradientKind : uint8_t {
   kRule,       // a rule
   kDecompose,  // that of the decomposition, whose forward part is computed again
   kControl,    // bodies: control.cpp
-  kRefused,    // has none: an error that says why
 };
 struct GradientEntry {
   GradientKind kind = GradientKind::kMissing;
@@ -112,5 +124,6 @@ void add_activation_rules(GradientTable& table);
 void add_norm_rules(GradientTable& table);
 void add_layer_rules(GradientTable& table);
 void add_control_rules(GradientTable& table);
+void add_custom_rules(GradientTable& table);
 
 }  // namespace kiln::graph
