@@ -26,7 +26,8 @@ mv "$work/$root/tests/golden" "$folder/tree/tests/"
 
 "$clang/fuzz-seeds" "$work/written" "$root"
 mkdir "$folder/fuzz/seeds"
-for target in text binary frame entry; do
+targets=(text binary frame entry graph_text graph_binary)
+for target in "${targets[@]}"; do
   strip -o "$folder/fuzz/fuzz-$target" "$clang/fuzz-$target"
   mv "$work/written/$target" "$folder/fuzz/seeds/"
   mv "$work/written/$target.dict" "$folder/fuzz/"
@@ -34,7 +35,7 @@ done
 cp -r "$root/tests/fuzz/corpus" "$root/tests/fuzz/regressions" "$root/tests/fuzz/flags" "$folder/fuzz/"
 
 # All libraries but the C library's own, which must be the machine's.
-for library in $(for program in "${programs[@]/#/$build/}" "$clang"/fuzz-{text,binary,frame,entry}; do
+for library in $(for program in "${programs[@]/#/$build/}" "${targets[@]/#/$clang/fuzz-}"; do
   ldd "$program" | awk '$2 == "=>" {print $3}'
 done | sort -u | grep -vE '/(libc|libm|libdl|librt|libpthread|libresolv)\.so'); do
   strip --strip-unneeded -o "$folder/lib/${library##*/}" "$library"
