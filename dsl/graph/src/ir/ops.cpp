@@ -2,33 +2,12 @@
 #include "kiln/graph/ops.h"
 
 #include <algorithm>
-#include <sstream>
 #include <utility>
+
+#include "kiln/dsl/op_spec.h"
 
 namespace kiln::graph {
 namespace {
-
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> out;
-  std::stringstream stream(text);
-  for (std::string item; std::getline(stream, item, separator);) {
-    if (!item.empty()) out.push_back(item);
-  }
-  return out;
-}
-
-std::vector<OperandInfo> parse_operands(const std::string& spec) {
-  std::vector<OperandInfo> out;
-  for (std::string name : split(spec, ' ')) {
-    OperandInfo operand;
-    operand.optional = name.back() == '?';
-    operand.variadic = name.back() == '*';
-    if (operand.optional || operand.variadic) name.pop_back();
-    operand.name = name;
-    out.push_back(operand);
-  }
-  return out;
-}
 
 AttrKind parse_kind(std::string_view kind) {
   static constexpr std::pair<std::string_view, AttrKind> kKinds[] = {
@@ -43,21 +22,10 @@ AttrKind parse_kind(std::string_view kind) {
   return AttrKind::kEnum;
 }
 
-std::vector<AttrInfo> parse_attrs(const std::string& spec) {
+std::vector<AttrInfo> parse_attrs(const char* spec) {
   std::vector<AttrInfo> out;
-  for (std::string item : split(spec, ' ')) {
-    std::optional<std::string> default_text;
-    if (const size_t equals = item.find('='); equals != std::string::npos) {
-      default_text = item.substr(equals + 1);
-      item.resize(equals);
-    }
-    const size_t colon = item.find(':');
-    AttrInfo attr{item.substr(0, colon), parse_kind(item.substr(colon + 1)), {}, default_text};
-    if (attr.kind == AttrKind::kEnum) {
-      const size_t open = item.find('(');
-      attr.values = split(item.substr(open + 1, item.size() - open - 2), '|');
-    }
-    out.push_back(std::move(attr));
+  for (dsl::AttrSpec& attr : dsl::parse_attr_specs(spec)) {
+    out.push_back({std::move(attr.name), parse_kind(attr.kind), std::move(attr.values), std::move(attr.default_text)});
   }
   return out;
 }
@@ -67,8 +35,8 @@ std::vector<OpInfo> build_table() {
   using enum Family;
   auto add = [&](TensorOp op, const char* name, const char* operands, const char* results, const char* attrs,
                  Family family, uint32_t traits, const char* doc, const char* example) {
-    table.push_back({op, name, parse_operands(operands), parse_operands(results), parse_attrs(attrs), family, traits,
-                     doc, example});
+    table.push_back({op, name, dsl::parse_operands<OperandInfo>(operands), dsl::parse_operands<OperandInfo>(results),
+                     parse_attrs(attrs), family, traits, doc, example});
   };
 #define KILN_TENSOR_OP(id, ...) add(TensorOp::id, __VA_ARGS__);
 #include "kiln/graph/tensor_ops.def"
