@@ -10,6 +10,8 @@
 #include "decompose/decompositions.h"
 #include "decompose/samples.h"
 #include "kiln/graph/builder.h"
+#include "kiln/graph/evaluate.h"
+#include "kiln/graph/evaluate.h"
 
 namespace kiln::graph::decomposing {
 namespace {
@@ -120,6 +122,22 @@ TEST(Decompose, KeepsNamesAndDonations) {
     EXPECT_EQ(after->main().nodes[after->main().values[value].node].op, TensorOp::kMul);  // the product of gelu
   }
   EXPECT_EQ(names, std::vector<std::string>{"activated"});
+}
+
+// A window does not reduce batch and channels: there may be none.
+TEST(Decompose, PoolsOfEmptyBatches) {
+  const auto def =
+      graph("g", {input("x", f32, {dim("n", 0, 8), 2, 3}), input("w", f32, {4, 2, 1})}, [](Tensor x, Tensor w) {
+        return Outputs{
+            {"most", max_pool(x, {.size = {2}})}, {"mean", avg_pool(x, {.size = {2}})}, {"conv", conv(x, w)}};
+      });
+  ASSERT_TRUE(def.ir()) << def.ir().error().message;
+  const auto after = decompose(*def.ir());
+  ASSERT_TRUE(after) << after.error().message;
+  const auto got = evaluate(*after, std::vector{own(f32, {0, 2, 3}), own(f32, {4, 2, 1})});
+  ASSERT_TRUE(got) << got.error().message;
+  EXPECT_EQ((*got)[0].shape, (std::vector<int64_t>{0, 2, 1}));
+  EXPECT_EQ((*got)[2].shape, (std::vector<int64_t>{0, 4, 3}));
 }
 
 }  // namespace

@@ -11,12 +11,15 @@ struct Slide {
   int64_t stride, low, high, dilation;
 };
 
-// The places of a window along an axis: (extent + low + high - span) / stride + 1, where it fits once at least.
+// The places of a window along an axis: (extent + low + high - span) / stride + 1, where it fits once at least. Of one
+// element by one step it fits everywhere: so may axes be empty that a window does not reduce.
 Result<Expr> places(const Application& app, const Expr& extent, const Slide& slide, size_t axis) {
   const Expr padded = extent + Expr(slide.low + slide.high);
   auto reach = app.times(slide.window - Expr(1), Expr(slide.dilation));
   if (!reach) return reach.error();
   const Expr span = *reach + Expr(1);
+  // A window of one element beside another has a place for each, of which there may be none.
+  if (slide.window.as_constant() == 1 && slide.stride == 1 && slide.low >= 0 && slide.high >= 0) return padded;
   const std::string what =
       "the window on axis " + std::to_string(axis) + " does not fit: its span and the padded extent";
   KILN_CHECK(app.ordered(Expr(1), slide.window, "the window's extent on axis " + std::to_string(axis)));
