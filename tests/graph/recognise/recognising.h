@@ -78,10 +78,14 @@ inline Graph recognised(const GraphDef& def, const Found& wanted, double toleran
     ADD_FAILURE() << def.ir().error().message;
     return {};
   }
-  Recognised out = recognise(*def.ir());
-  EXPECT_EQ(text(out.found), text(wanted));
-  expect_same_numbers(*def.ir(), out.graph, tolerance);
-  return std::move(out.graph);
+  auto out = recognise(*def.ir());
+  if (!out) {
+    ADD_FAILURE() << out.error().message;
+    return {};
+  }
+  EXPECT_EQ(text(out->found), text(wanted));
+  expect_same_numbers(*def.ir(), out->graph, tolerance);
+  return std::move(out->graph);
 }
 
 template <class Function>

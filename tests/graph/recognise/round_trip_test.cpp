@@ -75,10 +75,13 @@ TEST(RoundTrip, CompositesAreFoundAgain) {
     SCOPED_TRACE(sample.name);
     auto primitives = decompose(before);
     ASSERT_TRUE(primitives) << primitives.error().message;
-    const Recognised after = recognise(*primitives);
-    EXPECT_EQ(composites_of(after.graph), composites_of(before));
+    const auto after = recognise(*primitives);
+    ASSERT_TRUE(after) << after.error().message;
+    EXPECT_EQ(composites_of(after->graph), composites_of(before));
     // Twice is the same.
-    EXPECT_TRUE(recognise(after.graph).found.empty());
+    const auto twice = recognise(after->graph);
+    ASSERT_TRUE(twice) << twice.error().message;
+    EXPECT_TRUE(twice->found.empty());
   }
   for (const OpInfo& op : op_table()) EXPECT_EQ(tried.contains(op.op), is_found_again(op.op)) << op.name;
 }

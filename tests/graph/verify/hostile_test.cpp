@@ -1,7 +1,10 @@
 // Graphs with anything in their fields: verify() says that they are wrong, or they are not; it never crashes or hangs.
+// Passes on graphs of others say what it says.
 #include <gtest/gtest.h>
 
 #include "graph/generator.h"
+#include "kiln/graph/decompose.h"
+#include "kiln/graph/recognise.h"
 #include "kiln/graph/text.h"
 #include "kiln/graph/verify.h"
 
@@ -175,11 +178,18 @@ TEST(Verify, TakesAnythingInItsFields) {
     Graph graph = made->graph;
     for (int64_t left = random.between(1, 3); left > 0; --left) disturb(random, graph);
     const auto found = verify(graph);
+    const auto plain = decompose(graph);
+    const auto recognised = recognise(graph);
     if (!found) {
       ++refused;
       EXPECT_EQ(found.error().code, ErrorCode::kVerifyFailed) << found.error().message;
+      ASSERT_FALSE(plain || recognised);
+      EXPECT_EQ(plain.error().message, found.error().message);
+      EXPECT_EQ(recognised.error().message, found.error().message);
     } else {
       EXPECT_FALSE(print(graph).empty());
+      EXPECT_TRUE(plain) << plain.error().message << "\n" << print(graph);
+      EXPECT_TRUE(recognised) << recognised.error().message << "\n" << print(graph);
     }
   }
   EXPECT_GT(refused, 15'000);

@@ -4,6 +4,7 @@
 #include "decompose/decompositions.h"
 #include "ir/rewrite.h"
 #include "kiln/graph/extents.h"
+#include "kiln/graph/verify.h"
 #include "trace/trace.h"
 
 namespace kiln::graph {
@@ -42,6 +43,7 @@ bool has_composite(const Graph& graph, const std::function<bool(TensorOp)>& keep
 }  // namespace
 
 Result<Graph> decompose(const Graph& graph, const std::function<bool(TensorOp)>& keep) {
+  if (auto sound = verify(graph); !sound) return sound.error();
   Graph out = graph;
   for (int round = 0; round < kMaxRounds && has_composite(out, keep); ++round) {
     auto next = rewrite(out,

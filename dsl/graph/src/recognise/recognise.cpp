@@ -5,6 +5,7 @@
 #include <array>
 
 #include "ir/rewrite.h"
+#include "kiln/graph/verify.h"
 #include "recognise/matching.h"
 
 namespace kiln::graph {
@@ -120,8 +121,9 @@ std::map<TensorOp, int> composites_of(const Graph& graph) {
 }  // namespace
 }  // namespace recognition
 
-Recognised recognise(const Graph& graph) {
+Result<Recognised> recognise(const Graph& graph) {
   using namespace recognition;
+  if (auto sound = verify(graph); !sound) return sound.error();
   auto replaced = rewrite(graph,
                           [](GraphBuilder& builder, const Body&, const Node& node, std::span<const ValueId> operands,
                              const AttrList& attrs) -> Result<std::optional<std::vector<ValueId>>> {
@@ -133,7 +135,7 @@ Recognised recognise(const Graph& graph) {
                             return std::optional(std::vector{recognised(builder, *value, node.loc)});
                           });
   if (replaced) replaced = without_unused(*replaced);
-  if (!replaced) return {graph, {}};
+  if (!replaced) return replaced.error();
   Recognised out{std::move(*replaced), {}};
   const auto before = composites_of(graph);
   for (const auto& [op, count] : composites_of(out.graph)) {

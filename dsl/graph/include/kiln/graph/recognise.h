@@ -16,11 +16,11 @@ struct Recognised {
 };
 // Replaces what computes the same as a composite, by shape of the expression and its constants (eps, scale, axes), by
 // it, in all bodies. What other nodes use too stays computed; what nothing uses is left out. `found` counts the
-// composites that the graph did not have. A graph that does not verify comes back as it is.
+// composites that the graph did not have. Error: of a graph that does not verify.
 //
 // The same: for real numbers, and in what overflows, cancels or is NaN. So e^x/Σe^x without a max is no softmax. What
 // differs: roundings (1/sqrt for rsqrt, a factor for a divisor; small floats round once, at the composite's end), and
 // rows of attention that see nothing, which are 0 where softmax alone gives NaN.
-Recognised recognise(const Graph& graph);
+Result<Recognised> recognise(const Graph& graph);
 
 }  // namespace kiln::graph
