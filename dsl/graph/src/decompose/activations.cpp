@@ -12,10 +12,19 @@ std::vector<Tensor> elementwise(const Composite& c, const Function& function) {
   return {cast(function(widened(c[0])), c[0].element())};
 }
 
-Tensor logistic(const Tensor& x) { return 1.0 / (1.0 + exp(-x)); }
+// e^-|x| is 1 at most, where e^-x would be infinite, and the gradient through it NaN. |x| is written out and branches
+// agree at 0 in all derivatives, which those of abs, min and max would not.
+Tensor logistic(const Tensor& x) {
+  const Tensor negative = x < 0.0, e = exp(-where(negative, -x, x));
+  return where(negative, e, 1.0) / (1.0 + e);
+}
 
-// log(1 + e^x), which is x to the last bit of an f64 from 40 on. (max(x, 0) + log1p(e^-|x|) has no derivative at 0.)
-Tensor soft(const Tensor& x) { return where(x > 40.0, x, log1p(exp(min(x, 40.0)))); }
+// log(1 + e^x), which is x to the last bit of an f64 from 40 on. (max(x, 0) + log1p(e^-|x|) has no derivative at 0, and
+// min(x, 40) half of one at 40.)
+Tensor soft(const Tensor& x) {
+  const Tensor far = x > 40.0;
+  return where(far, x, log1p(exp(where(far, 40.0, x))));
+}
 
 // x + 3 clamped to 0 … 6, over 6.
 Tensor hard(const Tensor& x) { return min(max(x + 3.0, 0.0), 6.0) / 6.0; }
@@ -29,8 +38,10 @@ KILN_DECOMPOSITION(leaky_relu) {
 }
 
 KILN_DECOMPOSITION(elu) {
-  return elementwise(c,
-                     [&](const Tensor& x) { return where(x > 0.0, x, expm1(min(x, 0.0)) * filled(x, c.number(0))); });
+  return elementwise(c, [&](const Tensor& x) {
+    const Tensor positive = x > 0.0;
+    return where(positive, x, expm1(where(positive, 0.0, x)) * filled(x, c.number(0)));
+  });
 }
 
 KILN_DECOMPOSITION(clamp) {
@@ -48,7 +59,9 @@ KILN_DECOMPOSITION(gelu) {
     if (enum_attr<GeluKind>(c.attrs, 0) == GeluKind::kErf) {
       return x * 0.5 * (1.0 + erf(x * (1 / std::numbers::sqrt2)));
     }
-    const Tensor inner = (x + x * x * x * 0.044715) * (std::numbers::sqrt2 * std::numbers::inv_sqrtpi);
+    // From 100 on tanh is 1 whatever the square is, but an infinite one would make gradients NaN.
+    const Tensor square = min(x * x, 10000.0);
+    const Tensor inner = x * (square * 0.044715 + 1.0) * (std::numbers::sqrt2 * std::numbers::inv_sqrtpi);
     return x * 0.5 * (1.0 + tanh(inner));
   });
 }

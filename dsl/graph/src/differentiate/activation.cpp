@@ -1,4 +1,6 @@
 // Gradients of activations, each in few operations of x or y. At a kink: relu and its like 0 at 0; clamp 1 at its ends.
+// Those of more than a product compute in f32 below 64 bits, as their forward parts: squares of an f16 are soon
+// infinite.
 #include <cmath>
 #include <numbers>
 
@@ -9,12 +11,24 @@ namespace {
 
 using enum TensorOp;
 
+// x and g as they are computed with.
+struct Wide {
+  Tensor x, g;
+  explicit Wide(const Adjoint& a) {
+    const ElementType type = a.x().element() == f64 ? f64 : f32;
+    x = cast(a.x(), type);
+    g = cast(a.g(), type);
+  }
+  static void give(Adjoint& a, const Tensor& gradient) { a.give(0, cast(gradient, a.x().element())); }
+};
+
 void relu_rule(Adjoint& a) { a.give(0, where(a.x() > 0, a.g(), 0)); }
 void leaky_rule(Adjoint& a) { a.give(0, where(a.x() > 0, a.g(), a.g() * float_attr(a.attrs, 0))); }
 void elu_rule(Adjoint& a) {
   // The part below 0 overflows nowhere, for an infinity would come back as NaN in second derivatives.
-  const Tensor slope = exp(min(a.x(), 0)) * float_attr(a.attrs, 0);
-  a.give(0, where(a.x() > 0, a.g(), a.g() * slope));
+  const Tensor positive = a.x() > 0;
+  const Tensor slope = exp(where(positive, 0, a.x())) * float_attr(a.attrs, 0);
+  a.give(0, where(positive, a.g(), a.g() * slope));
 }
 void clamp_rule(Adjoint& a) {
   const Tensor low = number_like(a.x(), float_attr(a.attrs, 0)), high = number_like(a.x(), float_attr(a.attrs, 1));
@@ -23,30 +37,34 @@ void clamp_rule(Adjoint& a) {
 }
 void sigmoid_rule(Adjoint& a) { a.give(0, a.g() * a.y() * (1 - a.y())); }
 void silu_rule(Adjoint& a) {
-  const Tensor s = sigmoid(a.x());
-  a.give(0, a.g() * (s * (a.x() * (1 - s) + 1)));
+  const Wide w(a);
+  const Tensor s = sigmoid(w.x);
+  Wide::give(a, w.g * (s * (w.x * (1 - s) + 1)));
 }
 // Φ(x) + x·φ(x)
 void gelu_erf(Adjoint& a) {
-  const Tensor& x = a.x();
+  const Wide w(a);
+  const Tensor& x = w.x;
   const Tensor density = exp(x * x * -0.5) * (std::numbers::inv_sqrtpi / std::numbers::sqrt2);
   const Tensor below = erf(x * (1 / std::numbers::sqrt2)) * 0.5 + 0.5;
-  a.give(0, a.g() * (below + x * density));
+  Wide::give(a, w.g * (below + x * density));
 }
-// y = x/2·(1 + t), t = tanh(k·(x + c·x³))
+// y = x/2·(1 + t), t = tanh(k·(x + c·x³)). Far out t is 1, and the square of x must not be infinite.
 void gelu_tanh(Adjoint& a) {
-  const Tensor& x = a.x();
+  const Wide w(a);
+  const Tensor& x = w.x;
   const double k = std::sqrt(2 / std::numbers::pi), c = 0.044715;
-  const Tensor square = x * x;
+  const Tensor square = min(x * x, 10000);
   const Tensor t = tanh(x * (square * c + 1) * k);
   const Tensor slope = (1 - t * t) * (square * (3 * c) + 1) * k;
-  a.give(0, a.g() * ((t + 1) * 0.5 + x * slope * 0.5));
+  Wide::give(a, w.g * ((t + 1) * 0.5 + x * slope * 0.5));
 }
 void gelu_rule(Adjoint& a) { return enum_attr<GeluKind>(a.attrs, 0) == GeluKind::kErf ? gelu_erf(a) : gelu_tanh(a); }
 void softplus_rule(Adjoint& a) { a.give(0, a.g() * sigmoid(a.x())); }
 void mish_rule(Adjoint& a) {
-  const Tensor t = tanh(softplus(a.x()));
-  a.give(0, a.g() * (t + a.x() * (1 - t * t) * sigmoid(a.x())));
+  const Wide w(a);
+  const Tensor t = tanh(softplus(w.x));
+  Wide::give(a, w.g * (t + w.x * (1 - t * t) * sigmoid(w.x)));
 }
 void hard_sigmoid_rule(Adjoint& a) {
   const Tensor inside = (a.x() > -3) & (a.x() < 3);

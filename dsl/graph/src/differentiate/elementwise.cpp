@@ -75,9 +75,10 @@ KILN_SLOPE(asin_rule, rsqrt(1 - x * x))
 KILN_SLOPE(acos_rule, -rsqrt(1 - x * x))
 void atan_rule(Adjoint& a) { a.give(0, a.g() / (a.x() * a.x() + 1)); }
 void atan2_rule(Adjoint& a) {
-  const Tensor over = a.g() / (a.x(0) * a.x(0) + a.x(1) * a.x(1));
-  if (a.wants(0)) a.give(0, over * a.x(1));
-  if (a.wants(1)) a.give(1, -(over * a.x(0)));
+  // By the distance twice: its square is soon infinite, or 0.
+  const Tensor distance = hypot(a.x(0), a.x(1)), over = a.g() / distance;
+  if (a.wants(0)) a.give(0, over * (a.x(1) / distance));
+  if (a.wants(1)) a.give(1, -(over * (a.x(0) / distance)));
 }
 KILN_SLOPE(sinh_rule, cosh(x))
 KILN_SLOPE(cosh_rule, sinh(x))

@@ -20,6 +20,32 @@ ValueId of_one_plus_exp_minus(const Matching& m, ValueId sum) {
   return m.other_than_number(exponent, kMul, -1);
 }
 
+// x of where(x < 0, -x, x).
+ValueId of_magnitude(const Matching& m, ValueId value) {
+  if (m.is(value, kAbs)) return m.operand(value, 0);
+  const ValueId x = m.is(value, kSelect) ? m.operand(value, 2) : kNoValue;
+  const ValueId test = x == kNoValue ? kNoValue : m.operand(value, 0), other = x == kNoValue ? x : m.operand(value, 1);
+  const bool fits = m.is(test, kCmp) && enum_attr<Predicate>(m.attrs(test), 0) == Predicate::kLt &&
+                    m.operand(test, 0) == x && m.is_number(m.operand(test, 1), 0) && m.is(other, kNeg) &&
+                    m.operand(other, 0) == x;
+  return fits ? x : kNoValue;
+}
+
+// x of where(x < 0, e, 1) / (1 + e), e = e^-|x|.
+ValueId of_two_branches(const Matching& m, ValueId value) {
+  const ValueId choice = m.is(value, kDiv) ? m.operand(value, 0) : kNoValue;
+  if (!m.is(choice, kSelect)) return kNoValue;
+  const ValueId e = m.operand(choice, 1), test = m.operand(choice, 0);
+  if (m.other_than_number(m.operand(value, 1), kAdd, 1) != e || !m.is(e, kExp) || !m.is(m.operand(e, 0), kNeg)) {
+    return kNoValue;
+  }
+  const ValueId x = of_magnitude(m, m.operand(m.operand(e, 0), 0));
+  const bool fits = x != kNoValue && m.is_number(m.operand(choice, 2), 1) && m.is(test, kCmp) &&
+                    enum_attr<Predicate>(m.attrs(test), 0) == Predicate::kLt && m.operand(test, 0) == x &&
+                    m.is_number(m.operand(test, 1), 0);
+  return fits ? x : kNoValue;
+}
+
 // A factor of a product, at most three multiplications below, for which `wanted` gives a value.
 template <class Wanted>
 ValueId factor_of(const Matching& m, ValueId product, const Wanted& wanted, int depth = 3) {
@@ -67,6 +93,15 @@ ValueId find_gelu_erf(Matching& m, ValueId root) {
 
 constexpr double kCubic = 0.044715;
 
+// x of min(x, a number that makes no difference to tanh).
+ValueId below_bound(const Matching& m, ValueId value) {
+  for (size_t i = 0; m.is(value, kMin) && i < 2; ++i) {
+    const auto bound = m.number(m.operand(value, i));
+    if (bound && *bound >= 1e4) return m.operand(value, 1 - i);
+  }
+  return value;
+}
+
 // x of √(2/π)·(x + 0.044715·x³), or of √(2/π)·x·(1 + 0.044715·x²).
 ValueId of_tanh_argument(const Matching& m, ValueId value) {
   const double outer = std::sqrt(2 / std::numbers::pi);
@@ -79,7 +114,7 @@ ValueId of_tanh_argument(const Matching& m, ValueId value) {
   const ValueId one_plus = factor_of(m, value, [&](ValueId v) { return m.other_than_number(v, kAdd, 1) != kNoValue; });
   if (one_plus == kNoValue) return kNoValue;
   const ValueId part = m.other_than_number(one_plus, kAdd, 1);
-  const ValueId tail = scaled_by(m, part, kCubic);
+  const ValueId tail = below_bound(m, scaled_by(m, part, kCubic));
   const ValueId square = tail == kNoValue ? kNoValue : m.square_of(tail);
   if (square != kNoValue && is_product(m, value, outer, square, one_plus)) return square;
   return kNoValue;
@@ -95,7 +130,8 @@ ValueId find_gelu_tanh(Matching& m, ValueId root) {
 }  // namespace
 
 ValueId find_sigmoid(Matching& m, ValueId root) {
-  const ValueId x = of_one_plus_exp_minus(m, m.reciprocal_of(root));
+  ValueId x = of_one_plus_exp_minus(m, m.reciprocal_of(root));
+  if (x == kNoValue) x = of_two_branches(m, root);
   return x == kNoValue ? kNoValue : m.emit(kSigmoid, {x});
 }
 
