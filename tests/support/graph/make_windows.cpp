@@ -76,7 +76,7 @@ void make_window(Generator& gen, TensorOp op) {
   const Slides s = slides(gen, type.shape, true, false);
   const AttrList attrs{random.below(op == kWindowPick ? 2 : 3), s.size, s.strides, s.low, s.high, s.dilation};
   std::vector<ValueId> operands{x};
-  if (op == kWindowPick) operands.push_back(gen.value(type));
+  if (op == kWindowPick) operands.push_back(gen.value(gen.element(Kind::kAny), type.shape));
   if (op == kWindowSpread) operands.push_back(gen.value(inferred(gen, kWindow, {type}, attrs)));
   gen.op(op, std::move(operands), attrs);
 }

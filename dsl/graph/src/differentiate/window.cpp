@@ -27,8 +27,14 @@ void spread_rule(Adjoint& a) {
   a.give(1, sums ? a.emit(kWindow, {a.g()}, a.attrs)
                  : a.emit(kWindowPick, {a.x(), a.g()}, with_kind(a.attrs, pick_kind(a.attrs))));
 }
+// In a type that has the order of x and the precision of t.
 void pick_rule(Adjoint& a) {
-  if (a.wants(1)) a.give(1, a.emit(kWindowSpread, {a.x(), a.g()}, with_kind(a.attrs, int_attr(a.attrs, 0) + 1)));
+  if (!a.wants(1)) return;
+  const ElementType x = a.x(0).element(), t = a.x(1).element();
+  const ElementType type = x == t ? x : x == f64 || t == f64 || !dsl::is_float(x) ? f64 : f32;
+  const Tensor spread =
+      a.emit(kWindowSpread, {cast(a.x(0), type), cast(a.g(), type)}, with_kind(a.attrs, int_attr(a.attrs, 0) + 1));
+  a.give(1, cast(spread, t));
 }
 
 // Attributes of a pool, by spatial axis, for all axes of [N, C, …].

@@ -179,10 +179,11 @@ Result<Types> infer_window(const Application& app) {
   }
   auto out = infer_windows(app, 1, 0, true);
   if (!out || app.op == kWindow) return out;
-  KILN_CHECK(app.element_is(1, app.in(0).element));
   const bool spreads = app.op == kWindowSpread;
+  if (spreads) KILN_CHECK(app.element_is(1, app.in(0).element));
   KILN_CHECK(app.same_shape(spreads ? (*out)[0].shape : app.in(0).shape, app.in(1).shape,
                             spreads ? "the windows and g" : "x and t"));
+  (*out)[0].element = app.in(1).element;
   return spreads ? Types{app.in(0)} : std::move(out);
 }
 
