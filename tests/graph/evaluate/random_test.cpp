@@ -1,11 +1,13 @@
-// Random graphs: what a graph means stays when it is read back, brought to its canonical form, decomposed, or given its
-// inputs by other strides.
+// Random graphs: what a graph means stays when it is read back, brought to its canonical form, decomposed, simplified,
+// recognised, or given its inputs by other strides.
 #include <cstdlib>
 
 #include "evaluate/arrays.h"
 #include "graph/random_graph.h"
 #include "kiln/graph/binary.h"
 #include "kiln/graph/decompose.h"
+#include "kiln/graph/recognise.h"
+#include "kiln/graph/simplify.h"
 #include "kiln/graph/text.h"
 
 namespace kiln::graph::evaluating {
@@ -43,6 +45,19 @@ class Compared {
                         << print(made_.graph);
     }
   }
+  // As numbers, all floats in f64: two graphs that round at other places. Attributes were rounded to f32.
+  void expect_near(const std::string& what, const Result<Graph>& graph) {
+    ASSERT_TRUE(graph) << what << ": " << graph.error().message;
+    const EvaluateOptions wide{.check_indices = false, .wide = true};
+    auto wanted = evaluate(made_.graph, inputs_, made_.sizes, wide);
+    auto outputs = evaluate(*graph, inputs_, sizes_for(*graph, made_.sizes), wide);
+    ASSERT_TRUE(wanted && outputs) << what << "\n" << print(*graph);
+    for (size_t i = 0; i < outputs->size(); ++i) {
+      EXPECT_TRUE(near((*outputs)[i], (*wanted)[i], 1e-6, 1e-6))
+          << what << ", output " << i << "\n  " << show((*outputs)[i]) << "\nnot " << show((*wanted)[i]) << "\n"
+          << print(made_.graph) << print(*graph);
+    }
+  }
   const Graph& graph() const { return made_.graph; }
   const std::vector<Array>& inputs() const { return inputs_; }
 
@@ -65,7 +80,14 @@ void run(uint64_t seed, int percent_special) {
   compared.expect_same("turned inputs", compared.graph(), others, false);
   compared.expect_same("text", parse(print(compared.graph()), "test.kg"), compared.inputs(), false);
   compared.expect_same("binary", decode(encode(compared.graph())), compared.inputs(), false);
-  compared.expect_same("decomposed", decompose(compared.graph()), compared.inputs(), false);
+  const auto primitives = decompose(compared.graph());
+  compared.expect_same("decomposed", primitives, compared.inputs(), false);
+  compared.expect_same("simplified", simplify(compared.graph()), compared.inputs(), false);
+  if (primitives) {
+    compared.expect_same("decomposed and simplified", simplify(*primitives), compared.inputs(), false);
+    auto again = recognise(*primitives);
+    compared.expect_near("recognised", again ? Result<Graph>(std::move(again->graph)) : again.error());
+  }
   // Operands of min and max may change places there, and of two zeros either is right.
   compared.expect_same("canonical", canonical(compared.graph()), compared.inputs(), true);
   auto wide = evaluate(compared.graph(), compared.inputs(), made->sizes, {.check_indices = false, .wide = true});

@@ -275,6 +275,115 @@ TEST(RecogniseAttention, RowsThatSeeNothing) {
       kOne);
 }
 
+TEST(RecogniseAttention, SeveralMasks) {
+  const Sizes s;
+  auto masked = with(with(qkv(), input("mask", f32, {s.m, s.n})), input("shown", i1, {s.n}));
+  // Added one after the other, and -inf elsewhere: one mask that is added.
+  const Graph after = recognised(
+      masked,
+      [](Tensor q, Tensor k, Tensor v, Tensor mask, Tensor shown) {
+        const Tensor scores = matmul(q, turned(k)) * 0.5 + mask;
+        return matmul(softmax(where(shown, scores + mask, -INFINITY)), v);
+      },
+      kOne);
+  EXPECT_TRUE(attributes(after).masked);
+}
+
+// The least finite number in place of -inf.
+TEST(RecogniseAttention, FiniteMasks) {
+  const Sizes s;
+  const double least = -3.4028234663852886e38;
+  const auto square = [&] {
+    return std::vector{input("q", f32, {s.b, 6, s.n, 4}), input("k", f32, {s.b, 6, s.n, 4}),
+                       input("v", f32, {s.b, 6, s.n, 3})};
+  };
+  const auto below = [&] { return iota(i64, {s.n, s.n}, 1) <= iota(i64, {s.n, s.n}, 0); };
+  const Attributes causal{true, 0, 0, false};
+  EXPECT_EQ(attributes(recognised(
+                square(),
+                [&](Tensor q, Tensor k, Tensor v) {
+                  return matmul(softmax(where(below(), matmul(q, turned(k)) * 0.5, least)), v);
+                },
+                kOne)),
+            causal);
+  // Added, as a choice and as a product.
+  EXPECT_EQ(attributes(recognised(
+                square(),
+                [&](Tensor q, Tensor k, Tensor v) {
+                  return matmul(softmax(matmul(q, turned(k)) * 0.5 + where(below(), zeros(f32, {}), least)), v);
+                },
+                kOne)),
+            causal);
+  EXPECT_EQ(attributes(recognised(
+                square(),
+                [&](Tensor q, Tensor k, Tensor v) {
+                  return matmul(softmax(matmul(q, turned(k)) * 0.5 + (1 - cast(below(), f32)) * -1e30), v);
+                },
+                kOne)),
+            causal);
+  EXPECT_EQ(attributes(recognised(
+                square(),
+                [&](Tensor q, Tensor k, Tensor v) {
+                  return matmul(softmax(matmul(q, turned(k)) * 0.5 + cast(~below(), f32) * -1e30), v);
+                },
+                kOne)),
+            causal);
+  // Where a row may see nothing, n < m, the numbers are a mask of their own: their softmax is a mean.
+  EXPECT_EQ(attributes(recognised(
+                qkv(),
+                [&](Tensor q, Tensor k, Tensor v) {
+                  return matmul(softmax(where(columns() <= rows() + shift(), matmul(q, turned(k)) * 0.5, least)), v);
+                },
+                kOne)),
+            (Attributes{false, 0, 0, true}));
+  // So is one that is data, which hides all of a row here and there.
+  const Graph after = recognised(
+      with(qkv(), input("shown", i64, {s.b, s.n})),
+      [&](Tensor q, Tensor k, Tensor v, Tensor shown) {
+        const Tensor seen = (shown > 3)(all, none, none, all);
+        return matmul(softmax(where(seen, matmul(q, turned(k)) * 0.5, least)), v);
+      },
+      kOne);
+  const Body& main = after.main();
+  const ValueId mask = main.operands_of(only(after, kAttention))[3];
+  EXPECT_EQ(after.type(main, mask).shape[1], Expr(1)) << "as small as the condition";
+}
+
+TEST(RecogniseAttention, NotAMask) {
+  const Sizes s;
+  const auto masked = with(qkv(), input("shown", i1, {s.b, 1, 1, s.n}));
+  // -100 hides little; a product with -inf is NaN where the condition is 0.
+  const Graph after = recognised(masked,
+                                 [](Tensor q, Tensor k, Tensor v, Tensor shown) {
+                                   return matmul(softmax(where(shown, matmul(q, turned(k)) * 0.5, -100)), v);
+                                 },
+                                 {});
+  const Graph times = recognised(
+      {input("q", f32, {s.b, 6, s.n, 4}), input("k", f32, {s.b, 6, s.n, 4}), input("v", f32, {s.b, 6, s.n, 3})},
+      [&](Tensor q, Tensor k, Tensor v) {
+        const Tensor above = iota(i64, {s.n, s.n}, 1) > iota(i64, {s.n, s.n}, 0);
+        return matmul(softmax(matmul(q, turned(k)) * 0.5 + cast(above, f32) * -INFINITY), v);
+      },
+      kOne);
+  EXPECT_EQ(attributes(times), (Attributes{false, 0, 0, true}));
+}
+
+// Ops that change nothing stand between those of a pattern in exported graphs.
+TEST(RecogniseAttention, ThroughOpsThatChangeNothing) {
+  const Sizes s;
+  const Graph after = recognised(
+      qkv(),
+      [&](Tensor q, Tensor k, Tensor v) {
+        const auto same = [](const Tensor& x) { return x * 1 / 1; };
+        const Tensor scores = same(matmul(same(q), permute(permute(k, {2, 3, 0, 1}), {2, 3, 1, 0})) * 0.5);
+        const Tensor hidden = scores == -INFINITY;
+        const Tensor nothing = any(hidden == zeros(i1, {}), {-1}, true) == zeros(i1, {});
+        return matmul(where(nothing != zeros(i1, {}), 0, same(softmax(scores))), v);
+      },
+      kOne);
+  EXPECT_EQ(after.main().nodes.size(), 1u);
+}
+
 TEST(RecogniseAttention, Not) {
   const Sizes s;
   const Found none;
@@ -290,13 +399,6 @@ TEST(RecogniseAttention, Not) {
   // Weights that change behind softmax.
   recognised(
       qkv(), [](Tensor q, Tensor k, Tensor v) { return matmul(softmax(matmul(q, turned(k)) * 0.5) * 2, v); }, none);
-  // Two masks that are added.
-  recognised(
-      with(added, input("other", f32, {s.m, s.n})),
-      [](Tensor q, Tensor k, Tensor v, Tensor mask, Tensor other) {
-        return matmul(softmax(matmul(q, turned(k)) * 0.5 + mask + other), v);
-      },
-      none);
   // A scale that is data.
   recognised(
       with(qkv(), input("scale", f32, {})),

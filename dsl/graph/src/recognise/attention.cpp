@@ -137,8 +137,9 @@ bool follow(const Matching& m, ValueId value, int steps, Scores& out) {
   const bool scaled = out.scale != 1 || out.root_of;
   if (m.is(value, kSelect) && !scaled) {
     for (const size_t kept : {size_t{1}, size_t{2}}) {
-      if (!m.is_number(m.operand(value, 3 - kept), -INFINITY)) continue;
-      out.masks.conditions.push_back({m.operand(value, 0), kept == 2});
+      const ValueId beyond = m.operand(value, 3 - kept);
+      if (!hides(m, beyond)) continue;
+      out.masks.conditions.push_back({m.operand(value, 0), kept == 2, *m.number(beyond)});
       return follow(m, m.operand(value, kept), steps - 1, out);
     }
     return false;
@@ -265,7 +266,7 @@ ValueId find_attention(Matching& m, ValueId root) {
   const Inputs inputs = inputs_of(m, *heads, *first, *second, scores);
   if (!inputs.whole()) return kNoValue;
   const auto scale = scale_of(m, scores, m.shape(inputs.q).back());
-  const auto mask = mask_of(m, scores.masks, frame, {heads->batch, heads->heads});
+  const auto mask = mask_of(m, scores.masks, {m.type(top).element, frame}, {heads->batch, heads->heads});
   if (!scale || !mask) return kNoValue;
   // Products of small floats may be in f32 before anything is rounded.
   const ElementType type = m.type(root).element;

@@ -85,4 +85,21 @@ ValueId find_linear(Matching& m, ValueId root) {
   return kNoValue;
 }
 
+// A linear layer of the rows of x, whose axes in front were merged and are parted again.
+ValueId find_linear_of_rows(Matching& m, ValueId root) {
+  const ValueId rows = m.operand(root, 0);
+  if (!m.is(rows, kLinear) || !m.is(m.operand(rows, 0), kReshape)) return kNoValue;
+  const std::vector<Expr> shape = m.shape(root);
+  const ValueId w = m.operand(rows, 1), bias = m.operand(rows, 2);
+  if (shape.empty() || !m.same_extent(shape.back(), m.shape(rows).back())) return kNoValue;
+  for (ValueId x = m.operand(rows, 0); m.is(x, kReshape);) {
+    x = m.operand(x, 0);
+    const std::span<const Expr> own = m.shape(x);
+    const bool fits = own.size() == shape.size() && m.same_extent(own.back(), m.shape(w).back()) &&
+                      m.same_extents(own.first(own.size() - 1), std::span(shape).first(shape.size() - 1));
+    if (fits) return m.emit(kLinear, {x, w, bias});
+  }
+  return kNoValue;
+}
+
 }  // namespace kiln::graph::recognition

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "kiln/graph/extents.h"
+
 namespace kiln::graph::recognition {
 namespace {
 
@@ -51,24 +53,26 @@ std::optional<Line> line_of(const Matching& m, const Seen& seen, int depth = kMo
 
 class Reader {
  public:
-  Reader(Matching& m, const std::vector<Expr>& frame) : m_(m), shift_(frame.back() - frame[frame.size() - 2]) {}
+  Reader(Matching& m, const std::vector<Expr>& frame)
+      : m_(m),
+        shift_(frame.back() - frame[frame.size() - 2]),
+        sees_itself_(at_most(m.dims(), frame[frame.size() - 2], frame.back()) == Known::kYes) {}
 
-  // Takes a condition for one of the attributes, or keeps it. `at` is seen from the frame.
+  // Takes a condition for one of the attributes, or keeps it.
   void read(const Condition& condition) {
-    if (!taken(m_.peel(condition.value), condition.negated, kMostDepth)) others.push_back(condition);
+    const bool fits = std::isinf(condition.beyond) || sees_itself_;
+    if (!fits || !taken(m_.peel(condition.value), condition.negated, kMostDepth)) others.push_back(condition);
   }
   // An added tensor that is 0 or -inf by a condition.
   bool read_added(ValueId value) {
     const Seen seen = m_.peel(value);
-    if (m_.is(seen.value, kTriangle)) {
-      if (!m_.is_number(m_.operand(seen.value, 0), -INFINITY)) return false;
-      return in_triangle(seen, /*negated=*/true);
-    }
+    if (m_.is(seen.value, kTriangle)) return hidden(m_.operand(seen.value, 0)) && in_triangle(seen, /*negated=*/true);
+    if (m_.is(seen.value, kMul)) return read_product(seen);
     if (!m_.is(seen.value, kSelect)) return false;
-    const bool negated = m_.is_number(m_.operand(seen.value, 1), -INFINITY);
+    const bool negated = hidden(m_.operand(seen.value, 1));
     const size_t zero = negated ? 2 : 1;
     if (!m_.is_number(m_.operand(seen.value, zero), 0)) return false;
-    if (!negated && !m_.is_number(m_.operand(seen.value, 2), -INFINITY)) return false;
+    if (!negated && !hidden(m_.operand(seen.value, 2))) return false;
     return taken(m_.peel(seen, 0), negated, kMostDepth);
   }
 
@@ -76,6 +80,24 @@ class Reader {
   std::vector<Condition> others;
 
  private:
+  // A finite number hides nothing from a row that sees nothing else.
+  bool hidden(ValueId value) const { return hides(m_, value) && (sees_itself_ || m_.is_number(value, -INFINITY)); }
+
+  // A condition as a number, 1 where it holds, or 1 less it, times a finite number that hides.
+  bool read_product(const Seen& seen) {
+    for (size_t i = 0; i < 2; ++i) {
+      const ValueId factor = m_.operand(seen.value, i);
+      if (!hidden(factor) || m_.is_number(factor, -INFINITY)) continue;
+      Seen other = m_.peel(seen, 1 - i);
+      const bool less = m_.is(other.value, kSub) && m_.is_number(m_.operand(other.value, 0), 1);
+      if (less) other = m_.peel(other, 1);
+      if (!m_.is(other.value, kCast)) return false;
+      const Seen condition = m_.peel(other, 0);
+      return m_.type(condition.value).element == ElementType::kI1 && taken(condition, !less, kMostDepth);
+    }
+    return false;
+  }
+
   bool taken(const Seen& seen, bool negated, int depth) {
     const Node* node = m_.node(seen.value);
     if (!node || depth == 0) return false;
@@ -151,7 +173,8 @@ class Reader {
   }
 
   Matching& m_;
-  Expr shift_;  // N - M
+  Expr shift_;        // N - M
+  bool sees_itself_;  // N ≥ M: the attributes leave each row a place
 };
 
 bool is_one(const Expr& extent) { return extent.as_constant() == 1; }
@@ -170,10 +193,14 @@ ValueId shaped(Matching& m, ValueId value, const std::vector<Expr>& shape) {
   }
 }
 
+ValueId before_repeats(const Matching& m, ValueId value) {
+  while (m.is(value, kBroadcast) || m.is(value, kStopGradient)) value = m.operand(value, 0);
+  return value;
+}
+
 // A tensor of the frame's shape as an operand that broadcasts to [B, H, M, N], as small as it was.
 ValueId as_operand(Matching& m, ValueId value, const std::vector<Expr>& frame, const Front& front) {
-  ValueId small = value;
-  while (m.is(small, kBroadcast) || m.is(small, kStopGradient)) small = m.operand(small, 0);
+  const ValueId small = before_repeats(m, value);
   std::vector<Expr> shape = m.shape(small);
   if (shape.size() <= 2 || frame.size() == 4) return small;
   shape.insert(shape.begin(), frame.size() - shape.size(), Expr(1));
@@ -187,9 +214,55 @@ ValueId as_operand(Matching& m, ValueId value, const std::vector<Expr>& frame, c
   return m.reshaped(value, {front.batch, front.heads, frame[frame.size() - 2], frame.back()});
 }
 
+ValueId filled(Matching& m, ElementType element, const std::vector<Expr>& shape, double number) {
+  return m.emit(kFull, {}, {element, shape, Literal{dsl::bits_from_double(element, number)}});
+}
+
+ValueId repeated(Matching& m, ValueId value, const std::vector<Expr>& shape) {
+  if (value == kNoValue || m.same_extents(m.shape(value), shape)) return value;
+  return m.emit(kBroadcast, {value}, {shape});
+}
+
+// `shown` where a condition holds, and what is beyond it elsewhere.
+ValueId choice(Matching& m, const Condition& condition, ValueId shown, const TensorType& scores) {
+  ValueId small = condition.value;
+  std::vector<Expr> shape = scores.shape;
+  if (shown == kNoValue) {
+    small = before_repeats(m, condition.value);
+    shape = m.shape(small);
+    shown = filled(m, scores.element, shape, 0);
+  }
+  const ValueId beyond = filled(m, scores.element, shape, condition.beyond);
+  if (shown == kNoValue || beyond == kNoValue) return kNoValue;
+  return repeated(m,
+                  condition.negated ? m.emit(kSelect, {small, beyond, shown}) : m.emit(kSelect, {small, shown, beyond}),
+                  scores.shape);
+}
+
+// All conditions as one.
+ValueId all_of(Matching& m, std::span<const Condition> conditions, const std::vector<Expr>& frame, const Front& front) {
+  ValueId all = kNoValue;
+  for (const Condition& condition : conditions) {
+    ValueId each = condition.value;
+    if (conditions.size() == 1) each = as_operand(m, each, frame, front);
+    if (each != kNoValue && condition.negated) each = m.emit(kNot, {each});
+    if (each == kNoValue) return kNoValue;
+    all = all == kNoValue ? each : m.emit(kAnd, {all, each});
+    if (all == kNoValue) return kNoValue;
+  }
+  return conditions.size() == 1 ? all : as_operand(m, all, frame, front);
+}
+
 }  // namespace
 
-std::optional<Mask> mask_of(Matching& m, const Masks& masks, const std::vector<Expr>& frame, const Front& front) {
+bool hides(const Matching& m, ValueId value) {
+  const auto number = m.number(value);
+  const double least = m.type(value).element == ElementType::kF16 ? -6e4 : -1e30;
+  return number && *number <= least;
+}
+
+std::optional<Mask> mask_of(Matching& m, const Masks& masks, const TensorType& scores, const Front& front) {
+  const std::vector<Expr>& frame = scores.shape;
   Reader reader(m, frame);
   for (const Condition& condition : masks.conditions) {
     if (!m.same_extents(m.shape(condition.value), frame)) return std::nullopt;
@@ -199,26 +272,30 @@ std::optional<Mask> mask_of(Matching& m, const Masks& masks, const std::vector<E
   for (const ValueId value : masks.added) {
     if (!m.same_extents(m.shape(value), frame)) return std::nullopt;
     if (reader.read_added(value)) continue;
-    if (added != kNoValue) return std::nullopt;
-    added = value;
+    added = added == kNoValue ? value : m.emit(kAdd, {added, value});
+  }
+  // Finite numbers are added: where all of a row has them it is a mean, as it was.
+  std::vector<Condition> hard;
+  for (const Condition& condition : reader.others) {
+    if (std::isinf(condition.beyond)) {
+      hard.push_back(condition);
+      continue;
+    }
+    const ValueId low = choice(m, condition, kNoValue, scores);
+    if (low == kNoValue) return std::nullopt;
+    added = added == kNoValue ? low : m.emit(kAdd, {added, low});
   }
   Mask out = reader.mask;
-  if (reader.others.empty()) {
-    if (added != kNoValue) out.operand = as_operand(m, added, frame, front);
-    if (added != kNoValue && out.operand == kNoValue) return std::nullopt;
-    return out;
+  if (added == kNoValue) {
+    if (hard.empty()) return out;
+    out.operand = all_of(m, hard, frame, front);
+  } else {
+    for (const Condition& condition : hard) {
+      added = choice(m, condition, added, scores);
+      if (added == kNoValue) return std::nullopt;
+    }
+    out.operand = as_operand(m, added, frame, front);
   }
-  if (added != kNoValue) return std::nullopt;
-  ValueId all = kNoValue;
-  for (const Condition& condition : reader.others) {
-    ValueId each = condition.value;
-    if (reader.others.size() == 1) each = as_operand(m, each, frame, front);
-    if (each != kNoValue && condition.negated) each = m.emit(kNot, {each});
-    if (each == kNoValue) return std::nullopt;
-    all = all == kNoValue ? each : m.emit(kAnd, {all, each});
-    if (all == kNoValue) return std::nullopt;
-  }
-  out.operand = reader.others.size() == 1 ? all : as_operand(m, all, frame, front);
   if (out.operand == kNoValue) return std::nullopt;
   return out;
 }

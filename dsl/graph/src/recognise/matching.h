@@ -126,7 +126,9 @@ ValueId find_group_norm(Matching& m, ValueId root);  // reshape
 ValueId find_attention(Matching& m, ValueId root);  // dot
 // views.cpp
 ValueId find_view(Matching& m, ValueId root);  // reshape
+ValueId find_same(Matching& m, ValueId root);  // broadcast, permute, cast, add, mul, div, cmp, not, and, or
 // layers.cpp
-ValueId find_linear(Matching& m, ValueId root);  // add, cast
+ValueId find_linear(Matching& m, ValueId root);          // add, cast
+ValueId find_linear_of_rows(Matching& m, ValueId root);  // reshape
 
 }  // namespace kiln::graph::recognition

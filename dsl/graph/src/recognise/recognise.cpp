@@ -14,18 +14,19 @@ namespace recognition {
 using enum TensorOp;
 
 std::span<const Pattern> patterns_of(TensorOp op) {
-  static constexpr std::array kDivs = {find_softmax, find_norm, find_gelu,     find_silu,
-                                       find_sigmoid, find_mean, find_variance, find_cross_entropy};
-  static constexpr std::array kMuls = {find_softmax, find_norm, find_weight,  find_gelu,
-                                       find_silu,    find_mean, find_variance};
+  static constexpr std::array kDivs = {find_same,    find_softmax, find_norm,     find_gelu,         find_silu,
+                                       find_sigmoid, find_mean,    find_variance, find_cross_entropy};
+  static constexpr std::array kMuls = {find_same, find_softmax, find_norm, find_weight,
+                                       find_gelu, find_silu,    find_mean, find_variance};
   static constexpr std::array kPows = {find_sigmoid};
-  static constexpr std::array kAdds = {find_logsumexp, find_bias, find_linear};
+  static constexpr std::array kAdds = {find_same, find_logsumexp, find_bias, find_linear};
   static constexpr std::array kSubs = {find_log_softmax, find_cross_entropy};
   static constexpr std::array kLosses = {find_cross_entropy};
   static constexpr std::array kMeans = {find_variance, find_cross_entropy};
-  static constexpr std::array kReshapes = {find_view, find_group_norm, find_cross_entropy};
-  static constexpr std::array kCasts = {find_rounded, find_linear};
+  static constexpr std::array kReshapes = {find_view, find_linear_of_rows, find_group_norm, find_cross_entropy};
+  static constexpr std::array kCasts = {find_same, find_rounded, find_linear};
   static constexpr std::array kDots = {find_attention};
+  static constexpr std::array kOthers = {find_same};
   switch (op) {
     case kDiv:
       return kDivs;
@@ -49,6 +50,13 @@ std::span<const Pattern> patterns_of(TensorOp op) {
       return kCasts;
     case kDot:
       return kDots;
+    case kBroadcast:
+    case kPermute:
+    case kCmp:
+    case kNot:
+    case kAnd:
+    case kOr:
+      return kOthers;
     default:
       return {};
   }

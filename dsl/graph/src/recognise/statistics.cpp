@@ -46,10 +46,22 @@ bool is_over(const Matching& m, const Quotient& quotient, const Expr& count, Ele
   return divisor && m.same_extent(*divisor, count);
 }
 
-// A reduction as it stands, without views around it.
-std::optional<Rows> sum_of(const Matching& m, ValueId value) {
-  if (!m.is(value, kReduce) || enum_attr<ReduceKind>(m.attrs(value), 0) != ReduceKind::kSum) return std::nullopt;
-  return Rows{m.operand(value, 0), ints_attr(m.attrs(value), 1)};
+// A sum as it stands, or reshaped to the shape that it has with its axes kept.
+struct Sum {
+  ValueId of = kNoValue;
+  std::vector<int64_t> axes;
+  bool keep = false;
+};
+std::optional<Sum> sum_of(const Matching& m, ValueId value) {
+  const ValueId sum = m.is(value, kReshape) ? m.operand(value, 0) : value;
+  if (!m.is(sum, kReduce) || enum_attr<ReduceKind>(m.attrs(sum), 0) != ReduceKind::kSum) return std::nullopt;
+  Sum out{m.operand(sum, 0), ints_attr(m.attrs(sum), 1), flag_attr(m.attrs(sum), 2)};
+  if (sum == value) return out;
+  std::vector<Expr> kept = m.shape(out.of);
+  for (const int64_t axis : out.axes) kept[static_cast<size_t>(axis)] = Expr(1);
+  if (!m.same_extents(kept, m.shape(value))) return std::nullopt;
+  out.keep = true;
+  return out;
 }
 
 // x of (x - mean(x))², and the axes of the mean.
@@ -104,7 +116,7 @@ ValueId find_mean(Matching& m, ValueId root) {
     const auto sum = sum_of(m, quotient.dividend);
     if (!sum || !dsl::is_float(m.type(root).element)) continue;
     if (!is_over(m, quotient, size_along(m, sum->of, sum->axes), m.type(root).element)) continue;
-    return m.emit(kMean, {sum->of}, {sum->axes, int64_t{flag_attr(m.attrs(quotient.dividend), 2)}});
+    return m.emit(kMean, {sum->of}, {sum->axes, int64_t{sum->keep}});
   }
   return kNoValue;
 }
@@ -122,7 +134,7 @@ ValueId find_variance(Matching& m, ValueId root) {
     const auto from = sum ? distance_of(m, sum->of) : std::nullopt;
     if (!from || !same_axes(from->axes, sum->axes)) continue;
     if (!is_over(m, quotient, size_along(m, from->of, sum->axes) - Expr(1), m.type(root).element)) continue;
-    return m.emit(kVariance, {from->of}, {sum->axes, int64_t{1}, int64_t{flag_attr(m.attrs(quotient.dividend), 2)}});
+    return m.emit(kVariance, {from->of}, {sum->axes, int64_t{1}, int64_t{sum->keep}});
   }
   return kNoValue;
 }
