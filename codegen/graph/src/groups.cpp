@@ -108,7 +108,9 @@ Source source_of(const Graph& graph, const Grouping& grouping, uint32_t group, V
     if (found != anchors.end()) return {Way::kAnchor, static_cast<uint32_t>(found - anchors.begin())};
     return {Way::kInline};
   }
-  if (grouping.in_memory[value]) return {Way::kLoad};
+  const uint32_t home = grouping.group_of[number];
+  // A group that comes behind this one is made of it: what both need is computed in both.
+  if (grouping.in_memory[value] && home != kNone && grouping.groups[group].needs.contains(home)) return {Way::kLoad};
   if (node.op == TensorOp::kConstant && std::get<std::vector<uint64_t>>(graph.attrs(node)[2]).size() != 1)
     return {Way::kLoad};
   return {Way::kInline};
@@ -124,21 +126,18 @@ struct Draft {
 
 class Grouper {
  public:
-  Grouper(const Graph& graph, bool fuse) : graph_(graph), body_(graph.main()), fuse_(fuse) {
+  Grouper(const Graph& graph, const GroupingOptions& options)
+      : graph_(graph), body_(graph.main()), fuse_(options.fuse), apart_(options.apart) {
     out_.group_of.assign(body_.nodes.size(), kNone);
     out_.in_memory.assign(body_.values.size(), false);
     reach_.resize(body_.nodes.size());
-    users_.resize(body_.values.size());
-    for (NodeId n = 0; n < body_.nodes.size(); ++n) {
-      for (const ValueId operand : body_.operands_of(body_.nodes[n])) {
-        if (operand != graph::kNoValue) users_[operand].push_back(n);
-      }
-    }
+    readers_.resize(body_.nodes.size());
   }
 
   Grouping take() {
     for (NodeId n = 0; n < body_.nodes.size(); ++n) place(n);
     keep_in_memory();
+    find_readers();
     for (NodeId n = 0; n < body_.nodes.size(); ++n) place_in_memory(n);
     find_roots();
     sort();
@@ -149,6 +148,7 @@ class Grouper {
   using Groups = std::set<uint32_t>;
 
   const graph::TensorType& type(ValueId value) const { return graph_.type(body_, value); }
+  bool may_fuse(NodeId node) const { return fuse_ && !apart_.contains(node); }
   uint32_t add_group(Group::Form form, std::vector<Expr> domain, NodeId node);
   Source trial_source(uint32_t group, ValueId value) const;
   Groups reached(const Node& node) const;
@@ -165,17 +165,21 @@ class Grouper {
   void keep_operands(const Node& node);
   void keep_prologue(ValueId value);
   void keep_source(ValueId value);
+  void find_readers();
   void place_in_memory(NodeId number);
+  bool takes(uint32_t group, NodeId number, const Groups& reached);
+  void need(NodeId number);
   void find_roots();
   void sort();
 
   const Graph& graph_;
   const Body& body_;
   const bool fuse_;
+  const std::set<NodeId>& apart_;
   Grouping out_;
   std::vector<Draft> drafts_;
-  std::vector<Groups> reach_;  // by node that is in no group: the groups whose values it is computed of
-  std::vector<std::vector<NodeId>> users_;
+  std::vector<Groups> reach_;    // by node that is in no group: the groups whose values it is computed of
+  std::vector<Groups> readers_;  // by node that is in memory and in no group: the groups that read it
 };
 
 // As source_of, before it is known what goes to memory: other groups' values do.
@@ -297,11 +301,11 @@ void Grouper::place(NodeId number) {
   reach_[number] = reach;
   if (is_inlineable(node.op)) {
     const bool goes_on = graph::info(node.op).family == Family::kElementwise || is_view(node.op);
-    if (fuse_ && goes_on) join(number, reach);
+    if (may_fuse(number) && goes_on) join(number, reach);
     return;
   }
   if (is_reduce_anchor(node.op)) {
-    if (fuse_ && join_reduction(number, reach)) return;
+    if (may_fuse(number) && join_reduction(number, reach)) return;
     const auto& axes = graph::ints_attr(graph_.attrs(node), graph::attr_index(node.op, "axes"));
     const uint32_t group = add_group(Group::Form::kReduce, type(body_.operands_of(node)[0]).shape, number);
     out_.groups[group].reduced = axes;
@@ -365,6 +369,7 @@ void Grouper::keep_in_memory() {
   }
   // Who reads a value that is in no group, through others that are in none: groups, or values in memory (behind them).
   std::vector<std::set<uint32_t>> readers(body_.nodes.size());
+  std::map<Expr, uint32_t> counts;
   std::vector<int64_t> cost(body_.nodes.size());
   for (NodeId n = 0; n < body_.nodes.size(); ++n) {
     const Node& node = body_.nodes[n];
@@ -375,7 +380,7 @@ void Grouper::keep_in_memory() {
       cost[n] = std::min<int64_t>(cost[n] + cost[from], int64_t{1} << 40);
     }
     if (out_.group_of[n] != kNone || !is_inlineable(node.op)) continue;
-    const bool is_own = !fuse_ && !is_view(node.op) && graph::info(node.op).family != Family::kMake;
+    const bool is_own = !may_fuse(n) && !is_view(node.op) && graph::info(node.op).family != Family::kMake;
     if (cost[n] > kManySteps || is_own) {
       out_.in_memory[node.first_result] = true;
       cost[n] = 0;
@@ -401,7 +406,9 @@ void Grouper::keep_in_memory() {
         readers[from].insert(group);
         if (out_.group_of[from] != kNone && out_.group_of[from] != group) keep_source(operand);
       } else if (out_.in_memory[value]) {
-        readers[from].insert(static_cast<uint32_t>(out_.groups.size()) + n);
+        // Those of as many elements will be one group.
+        const auto id = static_cast<uint32_t>(out_.groups.size() + counts.size());
+        readers[from].insert(counts.try_emplace(graph::element_count(type(value).shape), id).first->second);
         if (out_.group_of[from] != kNone) keep_source(operand);
       } else {
         readers[from].insert(readers[n].begin(), readers[n].end());
@@ -410,6 +417,46 @@ void Grouper::keep_in_memory() {
         if (out_.group_of[from] != kNone && is_read_outside) keep_source(operand);
       }
     }
+  }
+}
+
+// Which groups read what will be in groups of its own, through nodes that are computed where they are read.
+void Grouper::find_readers() {
+  std::vector<Groups> through(body_.nodes.size());
+  for (NodeId n = static_cast<NodeId>(body_.nodes.size()); n-- > 0;) {
+    const Node& node = body_.nodes[n];
+    const uint32_t group = out_.group_of[n];
+    Groups readers = std::move(through[n]);
+    if (group != kNone) {
+      readers = {group};
+    } else if (out_.in_memory[node.first_result]) {
+      readers_[n] = std::move(readers);
+      continue;
+    }
+    for (const ValueId operand : body_.operands_of(node)) {
+      const NodeId from = operand == graph::kNoValue ? kNone : body_.values[operand].node;
+      if (from != kNone && out_.group_of[from] == kNone) through[from].insert(readers.begin(), readers.end());
+    }
+  }
+}
+
+// Whether a group may compute a node beside what it has: the node's operands come before it, its readers behind.
+bool Grouper::takes(uint32_t group, NodeId number, const Groups& reached) {
+  if (!may_join(reached, group)) return false;
+  for (const uint32_t reader : readers_[number]) {
+    if (depends(group, reader)) return false;
+  }
+  out_.group_of[number] = group;  // as if
+  const bool fits = computes(group, body_.nodes[number].first_result);
+  out_.group_of[number] = kNone;
+  return fits;
+}
+
+// Those who read it come behind its group; what it is made of computes it again.
+void Grouper::need(NodeId number) {
+  const uint32_t group = out_.group_of[number];
+  for (const uint32_t reader : readers_[number]) {
+    if (reader != group && !depends(group, reader)) out_.groups[reader].needs.insert(group);
   }
 }
 
@@ -423,22 +470,17 @@ void Grouper::place_in_memory(NodeId number) {
   if (!out_.in_memory[value]) return;
   if (node.op == TensorOp::kConstant && std::get<std::vector<uint64_t>>(graph_.attrs(node)[2]).size() != 1) return;
   const Expr count = graph::element_count(type(value).shape);
-  for (size_t i = out_.groups.size(), tried = 0; fuse_ && i-- > 0 && tried < 16;) {
-    const auto group = static_cast<uint32_t>(i);
-    if (out_.groups[i].form != Group::Form::kMap) continue;
+  uint32_t home = kNone;
+  for (size_t i = out_.groups.size(), tried = 0; may_fuse(number) && i-- > 0 && tried < 16 && home == kNone;) {
+    const Group& group = out_.groups[i];
+    if (group.form != Group::Form::kMap || graph::element_count(group.domain) != count) continue;
     ++tried;
-    if (graph::element_count(out_.groups[i].domain) != count || !may_join(reach, group)) continue;
-    out_.group_of[number] = group;  // as if
-    const bool fits = computes(group, value);
-    out_.group_of[number] = kNone;
-    if (!fits) continue;
-    add_to(group, number, reach);
-    if (is_view(node.op)) out_.groups[group].values.push_back(value);
-    return;
+    if (takes(static_cast<uint32_t>(i), number, reach)) home = static_cast<uint32_t>(i);
   }
-  const uint32_t group = add_group(Group::Form::kMap, type(value).shape, number);
-  add_to(group, number, reach);
-  if (is_view(node.op)) out_.groups[group].values.push_back(value);
+  if (home == kNone) home = add_group(Group::Form::kMap, type(value).shape, number);
+  add_to(home, number, reach);
+  if (is_view(node.op)) out_.groups[home].values.push_back(value);
+  need(number);
 }
 
 void Grouper::find_roots() {
@@ -490,6 +532,6 @@ void Grouper::sort() {
 
 }  // namespace
 
-Grouping group_nodes(const Graph& graph, bool fuse) { return Grouper(graph, fuse).take(); }
+Grouping group_nodes(const Graph& graph, const GroupingOptions& options) { return Grouper(graph, options).take(); }
 
 }  // namespace kiln::planner

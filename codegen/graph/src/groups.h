@@ -35,8 +35,12 @@ struct Grouping {
   std::vector<std::string> log;
 };
 
-// Of a graph of primitives whose calls are inlined. `fuse`: else each op is a group.
-Grouping group_nodes(const graph::Graph& graph, bool fuse);
+struct GroupingOptions {
+  bool fuse = true;             // else each op is a group
+  std::set<NodeId> apart = {};  // nodes that go into no group of another's
+};
+// Of a graph of primitives whose calls are inlined.
+Grouping group_nodes(const graph::Graph& graph, const GroupingOptions& options);
 
 // How the values of a group come to be, for its nest.
 Source source_of(const graph::Graph& graph, const Grouping& grouping, uint32_t group, ValueId value);

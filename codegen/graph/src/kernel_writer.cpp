@@ -57,6 +57,26 @@ std::vector<bool> live_steps(const Nest& nest, std::span<const StepId> wanted) {
   return live;
 }
 
+std::vector<std::pair<ValueId, ValueId>> in_place_pairs(const GroupNest& group, std::span<const StepId> wanted) {
+  const std::vector<bool> live = live_steps(group.nest, wanted);
+  std::map<ValueId, std::vector<const Step*>> loads;
+  for (size_t i = 0; i < live.size(); ++i) {
+    const Step& step = group.nest.steps[i];
+    if (live[i] && step.kind == Step::Kind::kLoad) loads[step.tensor].push_back(&step);
+  }
+  std::vector<std::pair<ValueId, ValueId>> out;
+  for (const auto& [tensor, steps] : loads) {
+    for (const Stored& store : group.stores) {
+      const bool is_here = std::all_of(steps.begin(), steps.end(), [&](const Step* step) {
+        return step->when.empty() && step->offset == store.offset &&
+               step->element == group.nest.steps[store.step].element;
+      });
+      if (is_here) out.emplace_back(tensor, store.value);
+    }
+  }
+  return out;
+}
+
 KernelArguments Signature::bind(const dsl::TracedParams& traced) const {
   KernelArguments out;
   for (size_t i = 0; i < arguments.size(); ++i) {

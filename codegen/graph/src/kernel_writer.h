@@ -17,6 +17,9 @@ struct KernelArgument {
 struct WrittenKernel {
   graph::PlannedKernel kernel;
   std::vector<KernelArgument> arguments;
+  // (read, written): the kernel reads no other element of the first than that whose place in the second it writes, and
+  // before that; both may be one array.
+  std::vector<std::pair<ValueId, ValueId>> in_place = {};
 };
 
 // A value of the group that goes to memory.
@@ -61,6 +64,9 @@ Result<WrittenKernel> write_reduce(const GroupContext& context, GroupNest group)
 Result<WrittenKernel> write_dot(const GroupContext& context);
 
 // --- parts of kernels ---
+
+// What a kernel that computes each element by itself may do in place.
+std::vector<std::pair<ValueId, ValueId>> in_place_pairs(const GroupNest& group, std::span<const StepId> wanted);
 
 // The steps that the stores and anchors need.
 std::vector<bool> live_steps(const Nest& nest, std::span<const StepId> wanted);

@@ -42,12 +42,18 @@ class Planner {
   uint32_t kernel_of(graph::PlannedKernel kernel);
   Result<void> add_copy(ValueId from, uint32_t output);
   void lay_out();
+  void find_in_place();
+  std::vector<NodeId> guests(uint32_t group) const;
+  Result<void> add_groups();
 
   const Graph& graph_;
   const graph::Body& body_;
   const graph::PlanRequest& request_;
   Plan plan_;
   Grouping grouping_;
+  std::set<std::tuple<uint32_t, ValueId, ValueId>> in_place_;  // launch, read, written
+  std::set<NodeId> apart_;
+  uint32_t failed_ = 0;  // the group that is written
   std::map<ValueId, uint32_t> buffers_;
   std::map<std::vector<std::byte>, uint32_t> kernels_;  // by their encoding
 };
@@ -129,6 +135,9 @@ void Planner::add_launch(const WrittenKernel& written, std::string name, graph::
     launch.arguments.push_back({.kind = PlannedArgument::Kind::kBuffer, .buffer = buffer});
     launch.moved = launch.moved + plan_.buffers[buffer].bytes;
   }
+  for (const auto& [read, written_to] : written.in_place) {
+    in_place_.insert({static_cast<uint32_t>(plan_.launches.size()), read, written_to});
+  }
   plan_.launches.push_back(std::move(launch));
 }
 
@@ -188,6 +197,29 @@ Result<void> Planner::add_copy(ValueId from, uint32_t output) {
   return {};
 }
 
+// A result may lie where an input is that is donated to it: where nothing reads the input behind the launch that writes
+// the result, and that launch only where it writes.
+void Planner::find_in_place() {
+  for (uint32_t i = 0; i < body_.inputs.size(); ++i) {
+    const uint32_t output = body_.inputs[i].donated_to;
+    if (output == kNone) continue;
+    const ValueId read = body_.inputs[i].value, written = body_.outputs[output].value;
+    uint32_t last_read = kNone, writer = kNone;
+    for (uint32_t l = 0; l < plan_.launches.size(); ++l) {
+      for (const PlannedArgument& argument : plan_.launches[l].arguments) {
+        if (argument.kind != PlannedArgument::Kind::kBuffer) continue;
+        const PlannedBuffer& buffer = plan_.buffers[argument.buffer];
+        if (buffer.home == PlannedBuffer::Home::kInput && buffer.index == i) last_read = l;
+        if (buffer.home == PlannedBuffer::Home::kOutput && buffer.index == output && writer == kNone) writer = l;
+      }
+    }
+    if (writer == kNone) continue;
+    const bool is_free = last_read == kNone || last_read < writer;
+    const bool is_here = last_read == writer && in_place_.contains({writer, read, written});
+    if (is_free || is_here) plan_.in_place[output] = i;
+  }
+}
+
 // Offsets in the arena, by who writes first and reads last.
 void Planner::lay_out() {
   std::vector<Lifetime> lifetimes;
@@ -210,12 +242,19 @@ void Planner::lay_out() {
   plan_.arena_bytes = arena.bytes;
 }
 
-Result<Plan> Planner::plan() {
-  describe();
-  grouping_ = group_nodes(graph_, request_.options.fuse);
-  plan_.log = grouping_.log;
-  for (uint32_t i = 0; i < grouping_.groups.size(); ++i) {
-    if (auto added = add_group(i); !added) return added.error();
+// The nodes of a group that are there beside the first.
+std::vector<NodeId> Planner::guests(uint32_t group) const {
+  std::vector<NodeId> out;
+  for (NodeId n = 0; n < body_.nodes.size(); ++n) {
+    if (grouping_.group_of[n] == group && !apart_.contains(n)) out.push_back(n);
+  }
+  if (!out.empty()) out.erase(out.begin());
+  return out;
+}
+
+Result<void> Planner::add_groups() {
+  for (failed_ = 0; failed_ < grouping_.groups.size(); ++failed_) {
+    if (auto added = add_group(failed_); !added) return added.error();
   }
   for (uint32_t i = 0; i < body_.outputs.size(); ++i) {
     const ValueId value = body_.outputs[i].value;
@@ -225,7 +264,29 @@ Result<Plan> Planner::plan() {
     if (graph::element_count(plan_.outputs[i].type.shape) == Expr()) continue;
     if (auto added = add_copy(value, i); !added) return added.error();
   }
+  return {};
+}
+
+// Where a group turns out to have no kernel, its ops go apart, and all begins anew: that is slower, and right.
+Result<Plan> Planner::plan() {
+  std::vector<std::string> refusals;
+  for (;;) {
+    plan_ = {};
+    buffers_.clear();
+    kernels_.clear();
+    in_place_.clear();
+    describe();
+    grouping_ = group_nodes(graph_, {.fuse = request_.options.fuse, .apart = apart_});
+    plan_.log = refusals;
+    const auto added = add_groups();
+    if (added) break;
+    const std::vector<NodeId> others = failed_ < grouping_.groups.size() ? guests(failed_) : std::vector<NodeId>();
+    if (others.empty()) return added.error();
+    apart_.insert(others.begin(), others.end());
+    refusals.push_back("not fused, " + std::to_string(others.size()) + " ops: " + added.error().message);
+  }
   lay_out();
+  find_in_place();
   return std::move(plan_);
 }
 
@@ -243,8 +304,16 @@ bool has_product(const Graph& graph, const graph::Body& body, const graph::Node&
   return (a == ElementType::kI8 || a == ElementType::kU8) && to != ElementType::kI64 && to != ElementType::kU64;
 }
 
+constexpr int kMostRounds = 8;
+
 bool is_too_rich(const Graph& graph, const graph::Body& body, const graph::Node& node) {
-  return node.op != TensorOp::kDot || !has_product(graph, body, node);
+  return graph::can_spell_out(node.op) && (node.op != TensorOp::kDot || !has_product(graph, body, node));
+}
+
+bool has_too_rich(const Graph& graph) {
+  const graph::Body& body = graph.main();
+  return std::any_of(body.nodes.begin(), body.nodes.end(),
+                     [&](const graph::Node& node) { return is_too_rich(graph, body, node); });
 }
 
 }  // namespace
@@ -253,8 +322,8 @@ Result<Plan> plan_graph(const graph::PlanRequest& request) {
   if (auto sound = graph::verify(request.graph); !sound) return sound.error();
   auto primitives = graph::decompose(request.graph);
   if (!primitives) return primitives.error();
-  // Twice: convolutions become products.
-  for (int round = 0; round < 2; ++round) {
+  // What is spelled out may be made of what is: bodies of conditions, products of convolutions.
+  for (int round = 0; round < kMostRounds && has_too_rich(*primitives); ++round) {
     primitives = graph::spell_out(*primitives, is_too_rich);
     if (!primitives) return primitives.error();
   }

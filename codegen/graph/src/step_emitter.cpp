@@ -228,10 +228,14 @@ Value StepEmitter::loaded(const Step& step) {
   const Value mask = both(mask_of(lanes_of(step.offset)), holds(step.when));
   if (!mask.valid()) return lang::load(where);
   // A predicate may have lanes that the address lacks.
-  if (where.rank() == 0 && mask.rank() > 0) {
-    return lang::load(
-        where + lang::where(mask, lang::full({}, 0, ElementType::kI32), lang::full({}, 0, ElementType::kI32)),
-        {.mask = mask});
+  bool is_wider = where.rank() < mask.rank();
+  for (int axis = 0; axis < where.rank() && !is_wider; ++axis) {
+    const auto at = static_cast<size_t>(axis);
+    is_wider = where.type().shape[at] == Expr(1) && mask.type().shape[at] != Expr(1);
+  }
+  if (is_wider) {
+    const Value nothing = lang::full({}, 0, ElementType::kI32);
+    return lang::load(where + lang::where(mask, nothing, nothing), {.mask = mask});
   }
   return lang::load(where, {.mask = mask});
 }

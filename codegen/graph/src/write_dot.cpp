@@ -239,7 +239,8 @@ void DotWriter::write() {
   const ElementType sum_type =
       dsl::is_float(type) ? (type == ElementType::kF64 ? type : ElementType::kF32) : ElementType::kI32;
   const auto& attrs = context_.graph.attrs(context_.graph.main().nodes[context_.group().anchors[0]]);
-  const auto precision = static_cast<lang::Precision>(graph::int_attr(attrs, 5));
+  const auto precision =
+      type == ElementType::kF32 ? static_cast<lang::Precision>(graph::int_attr(attrs, 5)) : lang::Precision::kIeee;
   lang::Var sum = lang::zeros(sum_type, {bm_, bn_});
   for (const Value& k0 : lang::range(0, k_extent, bk_).stages(3)) {
     const Block k{dot_.k, bk_, lang::cast(k0, ElementType::kI64), k0};

@@ -50,11 +50,13 @@ Result<WrittenKernel> write_map(const GroupContext& context, GroupNest group) {
           const Value mask = lanes + start < emitter.number(space.extent(axis));
           emitter.bind(axis, {.start = start, .lanes = lanes, .mask = mask});
         }
+        // All is read before anything is written, which may lie in the same place.
+        for (const Stored& store : group.stores) emitter.value(store.step);
         for (const Stored& store : group.stores) emitter.store(store.value, store.offset, store.step);
       });
   if (!kernel) return kernel.error();
   kernel->options.fuse_precision = true;
-  return WrittenKernel{{std::move(*kernel), {}}, std::move(signature.arguments)};
+  return WrittenKernel{{std::move(*kernel), {}}, std::move(signature.arguments), in_place_pairs(group, wanted)};
 }
 
 }  // namespace kiln::planner

@@ -34,31 +34,52 @@ std::optional<dsl::ElementType> coarsest_float(const graph::Graph& graph) {
   return out;
 }
 
-std::string difference(std::span<const graph::Array> actual, std::span<const graph::Array> expected, double ulps,
-                       std::optional<dsl::ElementType> coarsest) {
+namespace {
+
+std::string where(size_t output, int64_t place) {
+  return "output " + std::to_string(output) + ", element " + std::to_string(place) + ": ";
+}
+
+std::string float_difference(size_t output, const graph::Array& actual, const graph::Array& expected,
+                             const Tolerance& tolerance) {
+  double largest = 1;
+  for (int64_t place = 0; place < expected.count(); ++place) {
+    const double number = std::abs(expected.number(place));
+    if (std::isfinite(number)) largest = std::max(largest, number);
+  }
+  const double unit =
+      std::max(epsilon(expected.element), tolerance.coarsest ? epsilon(*tolerance.coarsest) : 0.0) * tolerance.ulps;
+  for (int64_t place = 0; place < expected.count(); ++place) {
+    const double a = actual.number(place), b = expected.number(place);
+    if ((std::isnan(a) && std::isnan(b)) || a == b) continue;
+    double lost = 0;
+    if (!tolerance.wide.empty()) {
+      const double exact = tolerance.wide[output].number(place);
+      if (std::isfinite(exact) != std::isfinite(b)) continue;  // rounding decides
+      lost = std::abs(exact - b);
+    }
+    if (std::abs(a - b) <= unit * largest + 16 * lost) continue;
+    char text[100];
+    std::snprintf(text, sizeof text, "%.17g, not %.17g", a, b);
+    return where(output, place) + text;
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string difference(std::span<const graph::Array> actual, std::span<const graph::Array> expected,
+                       const Tolerance& tolerance) {
   for (size_t i = 0; i < expected.size(); ++i) {
     if (actual[i].shape != expected[i].shape) return "output " + std::to_string(i) + " has another shape";
-    const bool is_float = dsl::is_float(expected[i].element);
-    double largest = 0;
-    for (int64_t place = 0; is_float && place < expected[i].count(); ++place) {
-      const double number = std::abs(expected[i].number(place));
-      if (std::isfinite(number)) largest = std::max(largest, number);
+    if (dsl::is_float(expected[i].element)) {
+      const std::string wrong = float_difference(i, actual[i], expected[i], tolerance);
+      if (!wrong.empty()) return wrong;
+      continue;
     }
     for (int64_t place = 0; place < expected[i].count(); ++place) {
-      const std::string where = "output " + std::to_string(i) + ", element " + std::to_string(place) + ": ";
-      if (!is_float) {
-        if (actual[i].bits(place) == expected[i].bits(place)) continue;
-        return where + std::to_string(actual[i].bits(place)) + ", not " + std::to_string(expected[i].bits(place));
-      }
-      const double a = actual[i].number(place), b = expected[i].number(place);
-      if (std::isnan(a) && std::isnan(b)) continue;
-      if (a == b) continue;
-      const double unit = std::max(epsilon(expected[i].element), coarsest ? epsilon(*coarsest) : 0.0);
-      const double bound = ulps * unit * std::max(std::abs(b), largest);
-      if (std::abs(a - b) <= bound) continue;
-      char text[100];
-      std::snprintf(text, sizeof text, "%.17g, not %.17g", a, b);
-      return where + text;
+      const uint64_t a = actual[i].bits(place), b = expected[i].bits(place);
+      if (a != b) return where(i, place) + std::to_string(a) + ", not " + std::to_string(b);
     }
   }
   return "";

@@ -9,8 +9,19 @@
 
 namespace kiln::test {
 
-// "" or what differs first. Ints and bools are equal; floats are within `ulps` units of the type's last place at the
-// larger magnitude of all elements of the output and the element's own, NaN where NaN is.
-std::string difference(std::span<const graph::Array> actual, std::span<const graph::Array> expected, double ulps = 64);
+struct Tolerance {
+  double ulps = 64;
+  std::optional<dsl::ElementType> coarsest = {};
+  std::span<const graph::Array> wide = {};
+};
+// "" or what differs first. Ints and bools are equal. Floats are within `ulps` units in the last place of the coarsest
+// type on the way (absent: the output's own), at the largest magnitude of the output, or 1; and within 16 times of what
+// the evaluator loses by rounding itself, which `wide` tells, its results in f64. NaN is where NaN is, but where the
+// two evaluations do not agree on that.
+std::string difference(std::span<const graph::Array> actual, std::span<const graph::Array> expected,
+                       const Tolerance& tolerance = {});
+
+// The float type of the fewest bits among the values of a graph.
+std::optional<dsl::ElementType> coarsest_float(const graph::Graph& graph);
 
 }  // namespace kiln::test

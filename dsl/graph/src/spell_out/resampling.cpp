@@ -73,7 +73,7 @@ std::vector<Tensor> spell_resize(const Composite& c) {
   return {cast(out, x.element())};
 }
 
-// By the matrix of weights of each axis, from the other side.
+// From the other side: a place that takes nothing of another must not see it, for it may be NaN.
 std::vector<Tensor> spell_resize_spread(const Composite& c) {
   const Tensor& g = c[0];
   const auto mode = enum_attr<ResizeMode>(c.attrs, 1);
@@ -83,14 +83,23 @@ std::vector<Tensor> spell_resize_spread(const Composite& c) {
   for (size_t i = 0; i < shape.size(); ++i) {
     const int axis = first + static_cast<int>(i);
     const Dim in = Trace::current()->dim(shape[i]), fine = g.extent(axis);
-    const Tensor place = iota(i64, {in, fine}, 0);
-    Tensor weights = zeros(f64, {in, fine});
-    for (const Tap& tap : taps_of(mode, c.flag(2), in, fine)) {
-      const Tensor here = place == broadcast_to(tap.place, {in, fine});
-      weights = weights + where(here, broadcast_to(tap.weight, {in, fine}), zeros(f64, {in, fine}));
+    // [other axes…, in, fine]: what each fine place gives to each coarse one, where it gives it anything.
+    Axes last;
+    for (int j = 0; j < g.rank(); ++j) {
+      if (j != axis) last.push_back(j);
     }
-    // [other axes…, in]
-    const Tensor spread = dot(out, weights, {.contract_a = {axis}, .contract_b = {1}}, f64);
+    last.push_back(axis);
+    Shape shape_of_parts;
+    const Tensor turned = expand_dims(permute(out, last), -2);
+    for (int j = 0; j < turned.rank(); ++j) shape_of_parts.push_back(j + 2 == turned.rank() ? in : turned.extent(j));
+    const Tensor given = broadcast_to(turned, shape_of_parts);
+    const Tensor place = iota(i64, {in, fine}, 0);
+    Tensor parts = zeros(f64, shape_of_parts);
+    for (const Tap& tap : taps_of(mode, c.flag(2), in, fine)) {
+      const Tensor here = broadcast_to(place == broadcast_to(tap.place, {in, fine}), shape_of_parts);
+      parts = parts + where(here, given * broadcast_to(tap.weight, shape_of_parts), zeros(f64, shape_of_parts));
+    }
+    const Tensor spread = sum(parts, {-1});  // [other axes…, in]
     Axes order;
     for (int j = 0; j + 1 < g.rank(); ++j) order.push_back(j);
     order.insert(order.begin() + axis, g.rank() - 1);

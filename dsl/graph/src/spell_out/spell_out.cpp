@@ -48,20 +48,89 @@ Result<Values> spelled(GraphBuilder& builder, const Node& node, std::span<const 
   return Values(std::move(out));
 }
 
+// What a body gives for these inputs, in the open one.
+Result<std::vector<ValueId>> inlined(GraphBuilder& builder, int64_t body, std::span<const ValueId> inputs) {
+  const Graph called = builder.graph();
+  return builder.inline_body(called, static_cast<BodyId>(body), inputs);
+}
+
+// Both branches, which have no effects, and of each result the one that is wanted.
+Result<Values> spell_cond(GraphBuilder& builder, const Node& node, std::span<const ValueId> operands,
+                          const AttrList& attrs) {
+  auto then = inlined(builder, int_attr(attrs, 0), operands.subspan(1));
+  if (!then) return then.error();
+  auto otherwise = inlined(builder, int_attr(attrs, 1), operands.subspan(1));
+  if (!otherwise) return otherwise.error();
+  Trace trace(builder, node.loc);
+  const Tensor condition = trace.tensor(operands[0]);
+  std::vector<ValueId> out;
+  for (size_t i = 0; i < then->size(); ++i) {
+    const Tensor a = trace.tensor((*then)[i]), b = trace.tensor((*otherwise)[i]);
+    out.push_back(trace.resolve(where(broadcast_to(condition, a.shape()), a, b), SourceLocation::current()));
+  }
+  if (trace.failed()) return trace.error();
+  return Values(std::move(out));
+}
+
+// Pass by pass: of a loop whose length is a number.
+Result<Values> spell_loop(GraphBuilder& builder, const Node& node, std::span<const ValueId> operands,
+                          const AttrList& attrs) {
+  const auto carried = static_cast<size_t>(int_attr(attrs, 1)), scanned = static_cast<size_t>(int_attr(attrs, 2));
+  const int64_t length = *expr_attr(attrs, 3).as_constant();
+  const bool reverse = flag_attr(attrs, 4);
+  std::vector<ValueId> state(operands.begin(), operands.begin() + static_cast<ptrdiff_t>(carried));
+  std::vector<std::vector<Tensor>> stacks(node.result_count - carried);
+  for (int64_t pass = 0; pass < length; ++pass) {
+    const int64_t place = reverse ? length - 1 - pass : pass;
+    std::vector<ValueId> inputs = state;
+    {
+      Trace trace(builder, node.loc);
+      for (size_t i = 0; i < scanned; ++i) {
+        const Tensor all = trace.tensor(operands[carried + i]);
+        inputs.push_back(
+            trace.resolve(squeeze(slice(all, 0, Dim(place), Dim(place + 1)), {0}), SourceLocation::current()));
+      }
+      if (trace.failed()) return trace.error();
+    }
+    inputs.insert(inputs.end(), operands.begin() + static_cast<ptrdiff_t>(carried + scanned), operands.end());
+    auto given = inlined(builder, int_attr(attrs, 0), inputs);
+    if (!given) return given.error();
+    state.assign(given->begin(), given->begin() + static_cast<ptrdiff_t>(carried));
+    Trace trace(builder, node.loc);
+    for (size_t i = 0; i < stacks.size(); ++i) stacks[i].push_back(trace.tensor((*given)[carried + i]));
+  }
+  Trace trace(builder, node.loc);
+  for (std::vector<Tensor>& stack_of : stacks) {
+    if (reverse) std::reverse(stack_of.begin(), stack_of.end());
+    std::vector<Tensor> here;
+    for (const Tensor& each : stack_of) here.push_back(trace.tensor(each.id()));
+    state.push_back(trace.resolve(stack(here, 0), SourceLocation::current()));
+  }
+  if (trace.failed()) return trace.error();
+  return Values(std::move(state));
+}
+
 }  // namespace
 
-bool can_spell_out(TensorOp op) { return spelling_of(op) != nullptr || op == TensorOp::kCall; }
+bool can_spell_out(TensorOp op) {
+  return spelling_of(op) != nullptr || op == TensorOp::kCall || op == TensorOp::kCond || op == TensorOp::kLoop;
+}
 
 Result<Graph> spell_out(const Graph& graph, const std::function<bool(const Graph&, const Body&, const Node&)>& wants) {
   return rewrite(graph,
                  [&](GraphBuilder& builder, const Body& body, const Node& node, std::span<const ValueId> operands,
                      const AttrList& attrs) -> Result<Values> {
                    if (!can_spell_out(node.op) || !wants(graph, body, node)) return Values();
+                   if (node.op == TensorOp::kCond) return spell_cond(builder, node, operands, attrs);
+                   if (node.op == TensorOp::kLoop) {
+                     const auto length = expr_attr(attrs, 3).as_constant();
+                     const bool is_short = length && *length > 0 && *length <= kLongestSpelled;
+                     return is_short ? spell_loop(builder, node, operands, attrs) : Result<Values>(Values());
+                   }
                    if (node.op != TensorOp::kCall) return spelled(builder, node, operands, attrs);
-                   const Graph called = builder.graph();
-                   auto inlined = builder.inline_body(called, static_cast<BodyId>(int_attr(attrs, 0)), operands);
-                   if (!inlined) return inlined.error();
-                   return Values(std::move(*inlined));
+                   auto given = inlined(builder, int_attr(attrs, 0), operands);
+                   if (!given) return given.error();
+                   return Values(std::move(*given));
                  });
 }
 

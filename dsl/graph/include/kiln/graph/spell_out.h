@@ -8,10 +8,12 @@
 namespace kiln::graph {
 
 // Windows, convolutions, resampling and their transposes become looks at places that are computed, products and
-// reductions; products become multiplications and sums; calls become what they call. Only nodes that `wants` says, and
-// inside bodies too. Error: of a graph that does not verify.
+// reductions; products become multiplications and sums; calls become what they call, conditions both of their branches
+// and a choice, and loops of at most kLongestSpelled passes these passes. Only nodes that `wants` says, and inside
+// bodies too. Error: of a graph that does not verify.
 Result<Graph> spell_out(const Graph& graph, const std::function<bool(const Graph&, const Body&, const Node&)>& wants);
 
+inline constexpr int64_t kLongestSpelled = 64;
 // Whether an op can be spelled out.
 bool can_spell_out(TensorOp op);
 

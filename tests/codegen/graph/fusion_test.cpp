@@ -1,0 +1,203 @@
+// What becomes one kernel: programs with the count of launches of their plans, and the bytes that these move.
+#include <gtest/gtest.h>
+
+#include "kiln/graph/graph.h"
+#include "kiln/planner/plan_graph.h"
+
+namespace kiln::test {
+namespace {
+
+using graph::bf16;
+using graph::Dim;
+using graph::f32;
+using graph::GraphDef;
+using graph::i8;
+using graph::input;
+using graph::Outputs;
+using graph::Tensor;
+using graph::Tensors;
+
+struct Program {
+  const char* name;
+  GraphDef (*graph)();
+  size_t launches;
+  int64_t moved;  // bytes
+};
+
+graph::Plan plan_of(const GraphDef& graph, bool fuse = true) {
+  EXPECT_TRUE(graph.ir().ok()) << graph.ir().error().message;
+  auto plan = planner::plan_graph({*graph.ir(), "interp", {.fuse = fuse}});
+  EXPECT_TRUE(plan.ok()) << plan.error().message;
+  return *plan;
+}
+
+constexpr int64_t kRows = 64, kColumns = 96;
+constexpr int64_t kMatrix = kRows * kColumns * 4, kRow = kColumns * 4, kColumn = kRows * 4;
+
+GraphDef chain() {
+  return graph::graph("chain", {input("x", f32, {kRows, kColumns}), input("b", f32, {kColumns})},
+                      [](Tensor x, Tensor b) { return tanh(exp(x + b) * 2.0) - 1.0; });
+}
+GraphDef turned() {
+  return graph::graph("turned", {input("x", f32, {kRows, kColumns}), input("y", f32, {kColumns, kRows})},
+                      [](Tensor x, Tensor y) { return exp(transpose(x)) + reverse(y, {0}); });
+}
+GraphDef softmax_rows() {
+  return graph::graph("softmax_rows", {input("x", f32, {kRows, kColumns})}, [](Tensor x) { return softmax(x * 0.5); });
+}
+GraphDef long_rows() {
+  return graph::graph("long_rows", {input("x", f32, {4, 100'000})}, [](Tensor x) { return softmax(x); });
+}
+GraphDef norm_of_sum() {
+  return graph::graph("norm_of_sum",
+                      {input("x", f32, {kRows, kColumns}), input("r", f32, {kRows, kColumns}),
+                       input("w", f32, {kColumns}), input("b", f32, {kColumns})},
+                      [](Tensor x, Tensor r, Tensor w, Tensor b) { return layer_norm(x + r, w, b); });
+}
+GraphDef norm_and_quantise() {
+  return graph::graph("norm_and_quantise", {input("x", f32, {kRows, kColumns}), input("w", f32, {kColumns})},
+                      [](Tensor x, Tensor w) {
+                        const Tensor y = rms_norm(x, w);
+                        const Tensor scale = reduce_max(abs(y), {1}, true) / 127.0;
+                        return Outputs{{"q", cast(round(y / scale), i8)}, {"scale", scale}};
+                      });
+}
+GraphDef column_sums() {
+  return graph::graph("column_sums", {input("x", f32, {kRows, kColumns})}, [](Tensor x) { return sum(x * x, {0}); });
+}
+GraphDef layer() {
+  return graph::graph(
+      "layer", {input("x", f32, {kRows, kColumns}), input("w", f32, {kRows, kColumns}), input("b", f32, {kRows})},
+      [](Tensor x, Tensor w, Tensor b) { return gelu(linear(x, w, b)); });
+}
+GraphDef layer_and_residual() {
+  return graph::graph("layer_and_residual",
+                      {input("x", bf16, {kRows, kColumns}), input("w", bf16, {kColumns, kColumns}),
+                       input("r", bf16, {kRows, kColumns})},
+                      [](Tensor x, Tensor w, Tensor r) { return linear(x, w) + r; });
+}
+GraphDef two_of_one() {
+  return graph::graph("two_of_one", {input("x", f32, {kRows, kColumns})},
+                      [](Tensor x) { return Outputs{{"a", exp(x)}, {"b", x * 2.0}}; });
+}
+GraphDef adam() {
+  return graph::graph("adam",
+                      {input("p", f32, {kColumns}), input("g", f32, {kColumns}), input("m", f32, {kColumns}),
+                       input("v", f32, {kColumns}), input("lr", f32, {}), input("t", f32, {})},
+                      [](Tensors in) {
+                        const auto step = adam_step(in[0], in[1], in[2], in[3], in[4], in[5]);
+                        return Outputs{{"p2", step.param}, {"m2", step.m}, {"v2", step.v}};
+                      });
+}
+GraphDef joined() {
+  return graph::graph("joined", {input("x", f32, {kRows, kColumns}), input("y", f32, {kRows, kColumns})},
+                      [](Tensor x, Tensor y) { return graph::cat({exp(x), y + 1.0}, 0); });
+}
+GraphDef looked_up() {
+  return graph::graph(
+      "looked_up",
+      {input("table", f32, {1000, kColumns}), input("ids", graph::i64, {kRows}), input("b", f32, {kColumns})},
+      [](Tensor table, Tensor ids, Tensor b) { return embedding(table, ids) * 2.0 + b; });
+}
+
+const Program kPrograms[] = {
+    {"an elementwise chain with a broadcast", chain, 1, 2 * kMatrix + kRow},
+    {"views of both operands", turned, 1, 3 * kMatrix},
+    {"softmax of scaled rows", softmax_rows, 1, 2 * kMatrix},
+    {"softmax of long rows", long_rows, 1, 2 * 4 * 100'000 * 4},
+    {"layer norm of a sum", norm_of_sum, 1, 3 * kMatrix + 2 * kRow},
+    {"rms norm, its largest, quantised", norm_and_quantise, 1, kMatrix + kRow + kMatrix / 4 + kColumn},
+    {"column sums of squares", column_sums, 1, kMatrix + kRow},
+    {"a layer with bias and gelu", layer, 1, 2 * kMatrix + kColumn + kRows * kRows * 4},
+    {"a layer and a residual", layer_and_residual, 1, 3 * kMatrix / 2 + kColumns * kColumns * 2},
+    {"two results of one operand", two_of_one, 1, 3 * kMatrix},
+    {"a step of Adam", adam, 1, 7 * kRow + 8},
+    {"two parts of one result", joined, 1, 4 * kMatrix},
+    {"rows of a table", looked_up, 1, 1000 * kRow + kRows * 8 + kRow + kMatrix},
+};
+
+class Fusion : public testing::TestWithParam<Program> {};
+
+TEST_P(Fusion, LaunchesAndMovesNoMoreThan) {
+  const graph::Plan plan = plan_of(GetParam().graph());
+  std::string log;
+  for (const std::string& line : plan.log) log += line + "\n";
+  EXPECT_EQ(plan.launches.size(), GetParam().launches) << log;
+  dsl::Expr moved;
+  for (const graph::PlannedLaunch& launch : plan.launches) moved = moved + launch.moved;
+  EXPECT_EQ(moved.as_constant(), GetParam().moved) << log;
+  // A plan that fuses nothing needs at least as many.
+  EXPECT_GE(plan_of(GetParam().graph(), false).launches.size(), plan.launches.size());
+}
+INSTANTIATE_TEST_SUITE_P(Table, Fusion, testing::ValuesIn(kPrograms), [](const auto& info) {
+  std::string name = info.param.name;
+  std::erase_if(name, [](char c) { return c == ','; });
+  std::replace(name.begin(), name.end(), ' ', '_');
+  return name;
+});
+
+TEST(Plan, IsTheSameEachTime) {
+  const graph::Plan a = plan_of(norm_of_sum()), b = plan_of(norm_of_sum());
+  EXPECT_EQ(graph::encode_plan(a), graph::encode_plan(b));
+}
+
+TEST(Plan, HasOneKernelForLayersThatAreAlike) {
+  const auto twice =
+      graph::graph("twice",
+                   {input("x", f32, {kRows, kColumns}), input("v", f32, {kColumns, kColumns}),
+                    input("w", f32, {kColumns, kColumns})},
+                   [](Tensor x, Tensor v, Tensor w) { return softmax(linear(softmax(linear(x, v)), w)); });
+  const graph::Plan plan = plan_of(twice);
+  EXPECT_EQ(plan.launches.size(), 4u);
+  EXPECT_EQ(plan.kernels.size(), 2u);
+}
+
+TEST(Plan, UsesMemoryAgain) {
+  // Of each product two live at once: what is read and what is written.
+  const auto deep =
+      graph::graph("deep", {input("x", f32, {kRows, kRows}), input("w", f32, {kRows, kRows})}, [](Tensor x, Tensor w) {
+        for (int i = 0; i < 6; ++i) x = softmax(linear(x, w));
+        return x;
+      });
+  const graph::Plan plan = plan_of(deep);
+  EXPECT_EQ(plan.arena_bytes.as_constant(), 2 * kRows * kRows * 4);
+}
+
+TEST(Plan, IsForAllSizes) {
+  const Dim n = graph::dim("n", 1, 4096);
+  const auto rows = graph::graph("rows", {input("x", f32, {n, kColumns})}, [](Tensor x) { return softmax(x); });
+  const graph::Plan plan = plan_of(rows);
+  ASSERT_EQ(plan.launches.size(), 1u);
+  EXPECT_FALSE(plan.launches[0].moved.as_constant());
+  EXPECT_EQ(plan.kernels.size(), 1u);
+}
+
+TEST(Plan, WritesDonatedInputsInPlace) {
+  const auto donate = [](const std::function<Outputs(Tensors)>& function) {
+    return plan_of(graph::trace("step", {graph::donated("x", f32, {8, 8}, "y"), input("g", f32, {8, 8})}, function))
+        .in_place;
+  };
+  const std::vector<uint32_t> first{0}, none{graph::kNone};
+  EXPECT_EQ(donate([](Tensors in) { return Outputs{{"y", in[0] - in[1] * 0.1}}; }), first);
+  // Elsewhere than it is written; and by a launch that comes behind.
+  EXPECT_EQ(donate([](Tensors in) { return Outputs{{"y", transpose(in[0]) - in[1]}}; }), none);
+  EXPECT_EQ(donate([](Tensors in) { return Outputs{{"y", linear(in[0], in[1])}}; }), none);
+}
+
+TEST(Plan, NamesTheOpThatHasNoKernel) {
+  const Dim n = graph::dim("n", 1, 4096);
+  const auto looped = graph::graph("looped", {input("x", f32, {n, 4})}, [n](Tensor x) {
+    const auto out = graph::loop(n, {graph::zeros(f32, {4})}, {x}, [](Tensors carried, Tensors scanned) {
+      return graph::LoopStep{{carried[0] + scanned[0]}, {}};
+    });
+    return out.carried[0];
+  });
+  ASSERT_TRUE(looped.ir().ok()) << looped.ir().error().message;
+  const auto plan = planner::plan_graph({*looped.ir(), "interp", {}});
+  ASSERT_FALSE(plan.ok());
+  EXPECT_NE(plan.error().message.find("fusion_test.cpp:"), std::string::npos) << plan.error().message;
+  EXPECT_NE(plan.error().message.find("`loop`"), std::string::npos) << plan.error().message;
+}
+
+}  // namespace
+}  // namespace kiln::test
