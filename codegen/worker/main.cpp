@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "compile_any.h"
 #include "kiln/codegen/compile.h"
 #include "kiln/wire/library.h"
 #include "kiln/wire/trusted.h"
@@ -37,7 +38,7 @@ int main(int argc, char** argv) {
       .native_target = native_target,
       .warm_up = [](const std::string& native) { kiln::codegen::warm_up(outside(), native); },
       .start_helpers = [](const kiln::worker::HelperRights& rights) { kiln::codegen::start_helpers(outside(rights)); },
-      .compile = kiln::codegen::compile};
+      .compile = kiln::worker::compile_any};
   if (argc == 4 && std::strcmp(argv[1], "--compile") == 0) {
     return kiln::worker::compile_main(compiler, argv[2], argv[3]);
   }

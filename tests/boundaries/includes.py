@@ -19,7 +19,8 @@ MAY_INCLUDE = {
     "client": DSL | {"wire", "cmdline", "client", "graph"},
     "client/graph": DSL | {"wire", "client", "graph"},
     "codegen": DSL | {"codegen"},
-    "codegen/worker": DSL | {"codegen", "wire", "confine"},
+    "codegen/graph": DSL | {"graph", "planner"},
+    "codegen/worker": DSL | {"codegen", "graph", "planner", "wire", "confine"},
     "autotune": DSL | {"client", "wire", "redis", "confine", "cmdline", "autotune"},
     "server": DSL | {"wire", "redis", "cmdline", "autotune", "server"},
 }

@@ -21,6 +21,7 @@
 
 #include "kiln/client/array.h"
 #include "kiln/client/client.h"
+#include "kiln/graph/evaluate.h"
 #include "kiln/graph/graph.h"
 #include "kiln/graph/plan.h"
 #include "kiln/graph/plan_request.h"
@@ -28,6 +29,15 @@
 namespace kiln::client {
 
 struct GraphState;
+
+// As the evaluator has it, whose memory it shares.
+inline ArrayView array(const graph::Array& elements) {
+  return {.element = elements.element,
+          .shape = elements.shape,
+          .strides = elements.strides,
+          .data = elements.data,
+          .owner = elements.storage};
+}
 
 // Of Client::compile(graph, options).
 struct GraphOptions {
