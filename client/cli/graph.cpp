@@ -31,14 +31,40 @@ void add_file_commands(CLI::App& graph, GraphFileFlags& flags, Action& action) {
   draw->add_flag("--no-views", flags.no_views, "Views as labels of edges");
 }
 
+void add_target(CLI::App& command, GraphTargetFlags& flags, const char* help) {
+  command.add_option("--target", flags.target, help);
+  command.add_flag("!--no-fuse", flags.fuse, "A launch for each op, to see what fusion does");
+  command.add_option("--deadline-ms", flags.deadline_ms, "Give up compiling after this long");
+}
+
+constexpr const char* kTargetHelp = "cpu, cuda, amd or interp, or one in full as `kiln ping` names it";
+
+void add_compiled_commands(CLI::App& graph, GraphFlags& flags, Action& action) {
+  CLI::App* explain = graph.add_subcommand("explain", "Print what a graph is compiled to: launches, bytes, and why");
+  explain->add_option("file", flags.explain.file, "Graph in text form (.kg)")->required();
+  explain->add_option("--size", flags.explain.sizes, "n=128: bytes as numbers, of dims that are given")
+      ->allow_extra_args(false);
+  add_target(*explain, flags.explain.compiled, kTargetHelp);
+  explain->callback([&] { action = [&] { return explain_graph(flags.explain); }; });
+
+  CLI::App* bench = graph.add_subcommand("bench", "Time a graph, compiled, on random inputs");
+  bench->add_option("file", flags.bench.file, "Graph in text form (.kg)")->required();
+  bench->add_option("--size", flags.bench.sizes, "n=128: of each dim that the inputs mention")->allow_extra_args(false);
+  bench->add_option("--repeat", flags.bench.repeat, "Runs that are timed")->check(CLI::Range(1, 1'000'000));
+  bench->add_option("--threads", flags.bench.compiled.threads, "0: as OpenMP likes")->check(CLI::NonNegativeNumber);
+  add_target(*bench, flags.bench.compiled, kTargetHelp);
+  bench->callback([&] { action = [&] { return bench_graph(flags.bench); }; });
+}
+
 }  // namespace
 
 void add_graph_commands(CLI::App& app, GraphFlags& flags, Action& action) {
   CLI::App* graph = app.add_subcommand("graph", "Graphs in text form (.kg)");
   graph->require_subcommand(1);
   add_file_commands(*graph, flags.file, action);
+  add_compiled_commands(*graph, flags, action);
 
-  CLI::App* run = graph->add_subcommand("run", "Evaluate a graph on .npy files: exact, and slow");
+  CLI::App* run = graph->add_subcommand("run", "Run a graph on .npy files: by plain loops, or compiled for a target");
   run->add_option("file", flags.run.file, "Graph in text form (.kg)")->required();
   run->add_option("--input", flags.run.inputs, "x=@in.npy, or lr=0.1 of a scalar; repeated")->allow_extra_args(false);
   run->add_option("--output", flags.run.outputs, "y=@out.npy; outputs without a file are printed")
@@ -49,6 +75,9 @@ void add_graph_commands(CLI::App& app, GraphFlags& flags, Action& action) {
   run->add_option("--memory", flags.run.memory_bytes, "Refuse graphs that need more")
       ->transform(CLI::AsSizeValue(false))
       ->default_str("8GiB");
+  run->add_option("--threads", flags.run.compiled.threads, "Of a compiled graph; 0: as OpenMP likes")
+      ->check(CLI::NonNegativeNumber);
+  add_target(*run, flags.run.compiled, "Compile for cpu, cuda, amd or interp; without it plain loops: exact, and slow");
   run->callback([&] { action = [&] { return run_graph(flags.run); }; });
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "graph_compiled.h"
 #include "graph_file.h"
 #include "graph_run.h"
 #include "kiln/graph/ir.h"
@@ -14,6 +15,8 @@ namespace kiln::cli {
 struct GraphFlags {
   GraphFileFlags file;
   GraphRunFlags run;
+  GraphExplainFlags explain;
+  GraphBenchFlags bench;
 };
 void add_graph_commands(CLI::App& app, GraphFlags& flags, std::function<Result<void>()>& action);
 

@@ -116,20 +116,6 @@ Result<std::vector<graph::Array>> read_inputs(const graph::Graph& graph, const s
   return out;
 }
 
-Result<std::map<std::string, int64_t>> read_sizes(const std::vector<std::string>& texts) {
-  std::map<std::string, int64_t> out;
-  for (const std::string& text : texts) {
-    auto assignment = split_assignment("--size", text);
-    if (!assignment) return assignment.error();
-    int64_t size = 0;
-    const char* end = assignment->value.data() + assignment->value.size();
-    const auto [at, status] = std::from_chars(assignment->value.data(), end, size);
-    if (status != std::errc() || at != end) return invalid_argument("--size " + text + ": write NAME=NUMBER");
-    if (!out.emplace(assignment->name, size).second) return invalid_argument("--size " + text + ": given twice");
-  }
-  return out;
-}
-
 // Files to write, by output; empty: to be printed.
 Result<std::vector<std::string>> read_outputs(const graph::Graph& graph, const std::vector<std::string>& texts) {
   const auto& outputs = graph.main().outputs;
@@ -196,7 +182,32 @@ void append_axis(std::string& out, const graph::Array& array, size_t axis, int64
   out += ']';
 }
 
+// By the evaluator, or compiled where a target is given.
+Result<std::vector<graph::Array>> results_of(const graph::Graph& graph, const std::vector<graph::Array>& inputs,
+                                             const std::map<std::string, int64_t>& sizes, const GraphRunFlags& flags) {
+  if (flags.compiled.target.empty()) {
+    const auto limit = static_cast<int64_t>(std::min<uint64_t>(flags.memory_bytes, uint64_t{1} << 62));
+    return graph::evaluate(graph, inputs, sizes, {flags.check_indices, flags.wide, limit});
+  }
+  if (flags.wide) return invalid_argument("--wide: compiled graphs compute in the types that they have");
+  return run_compiled(graph, inputs, sizes, flags.memory_bytes, flags.compiled);
+}
+
 }  // namespace
+
+Result<std::map<std::string, int64_t>> read_sizes(const std::vector<std::string>& texts) {
+  std::map<std::string, int64_t> out;
+  for (const std::string& text : texts) {
+    auto assignment = split_assignment("--size", text);
+    if (!assignment) return assignment.error();
+    int64_t size = 0;
+    const char* end = assignment->value.data() + assignment->value.size();
+    const auto [at, status] = std::from_chars(assignment->value.data(), end, size);
+    if (status != std::errc() || at != end) return invalid_argument("--size " + text + ": write NAME=NUMBER");
+    if (!out.emplace(assignment->name, size).second) return invalid_argument("--size " + text + ": given twice");
+  }
+  return out;
+}
 
 std::string array_text(const graph::Array& array) {
   std::string out = std::string(dsl::info(array.element).name) + client::shape_text(array.shape) + "\n";
@@ -213,8 +224,7 @@ Result<void> run_graph(const GraphRunFlags& flags) {
   if (!sizes) return sizes.error();
   auto files = read_outputs(*graph, flags.outputs);
   if (!files) return files.error();
-  const auto limit = static_cast<int64_t>(std::min<uint64_t>(flags.memory_bytes, uint64_t{1} << 62));
-  auto results = graph::evaluate(*graph, *inputs, *sizes, {flags.check_indices, flags.wide, limit});
+  auto results = results_of(*graph, *inputs, *sizes, flags);
   if (!results) return results.error();
   for (size_t i = 0; i < results->size(); ++i) {
     if (!(*files)[i].empty()) {

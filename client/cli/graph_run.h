@@ -1,9 +1,11 @@
-// `kiln graph run`: a graph on .npy files, by the evaluator.
+// `kiln graph run`: a graph on .npy files, by the evaluator or compiled.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
+#include "graph_compiled.h"
 #include "kiln/graph/evaluate.h"
 
 namespace kiln::cli {
@@ -16,8 +18,12 @@ struct GraphRunFlags {
   bool wide = false;
   bool check_indices = true;
   uint64_t memory_bytes = uint64_t{8} << 30;
+  GraphTargetFlags compiled;  // with a target
 };
 Result<void> run_graph(const GraphRunFlags& flags);
+
+// Texts of --size.
+Result<std::map<std::string, int64_t>> read_sizes(const std::vector<std::string>& texts);
 
 // "f32[2, 3]\n[[1, 2, 3],\n [4, 5, 6]]", as NumPy prints; of more than 1000 elements the first and the last three of
 // each axis.

@@ -23,6 +23,9 @@ struct CompileSpec {
   dsl::ConstexprValues constexprs;  // all of them
   uint32_t deadline_ms = 0;
   std::shared_ptr<const dsl::RequestEncoder> requests = nullptr;  // of the kernel, where more than one is likely
+  // Beside the generic one, that launches have compiled. Facts are few and so are the variants worth having; arguments
+  // of every shade must not compile for ever.
+  size_t most_variants = 16;
 };
 
 inline constexpr const char* kInterpreter = "interp";

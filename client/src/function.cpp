@@ -9,9 +9,6 @@
 namespace kiln::client {
 namespace {
 
-// Facts are few and so are the variants worth having; arguments of every shade must not compile for ever.
-constexpr size_t kMaxVariants = 16;
-
 // How much is known: a multiple of 8 is less than one of 16.
 size_t strength(const dsl::Facts& facts) {
   size_t out = 0;
@@ -90,7 +87,7 @@ Result<void> FunctionState::compile(const dsl::Facts& facts, const CompileOption
 void FunctionState::specialise_later(const dsl::Facts& exact) {
   if (birth_.of_parent()) return;
   const VariantSet& seen = current();
-  if (seen.requested.size() >= kMaxVariants) return;
+  if (seen.requested.size() >= spec.most_variants) return;
   if (std::find(seen.requested.begin(), seen.requested.end(), exact) != seen.requested.end()) return;
   {
     std::lock_guard lock(mutex_);

@@ -70,6 +70,8 @@ Result<OwnedArray> OwnedArray::allocate(dsl::ElementType element, std::vector<in
 
 int64_t OwnedArray::count() const { return data_ == nullptr ? 0 : count_of(shape_); }
 
-ArrayView OwnedArray::view(bool writable) const { return {element_, shape_, {}, data_, bytes(), writable, owner_}; }
+ArrayView OwnedArray::view(bool writable) const {
+  return {.element = element_, .shape = shape_, .data = data_, .bytes = bytes(), .writable = writable, .owner = owner_};
+}
 
 }  // namespace kiln::client

@@ -31,18 +31,25 @@ Result<Block> Block::allocate(uint64_t bytes, int threads) {
   return Block{static_cast<std::byte*>(data), bytes, {data, [](void* memory) { std::free(memory); }}};
 }
 
+Result<Block> Block::allocate_on(const Device& device, uint64_t bytes) {
+  auto memory = DeviceMemory::allocate(device, bytes);
+  if (!memory) return memory.error();
+  auto owner = std::make_shared<const DeviceMemory>(std::move(*memory));
+  return Block{static_cast<std::byte*>(owner->data()), bytes, owner, owner};
+}
+
 BlockPool::~BlockPool() {
   for (auto& slot : waiting_) delete slot.load(std::memory_order_acquire);
 }
 
-Result<Block> BlockPool::take(uint64_t bytes, int threads) {
+Result<Block> BlockPool::take(uint64_t bytes, int threads, const Device* device) {
   for (auto& slot : waiting_) {
     if (slot.load(std::memory_order_relaxed) == nullptr) continue;
     const std::unique_ptr<Block> block(slot.exchange(nullptr, std::memory_order_acq_rel));
     if (block && block->bytes >= bytes) return *block;
     // Too small for what runs now: it goes.
   }
-  return Block::allocate(bytes, threads);
+  return device ? Block::allocate_on(*device, bytes) : Block::allocate(bytes, threads);
 }
 
 void BlockPool::give_back(Block block) {

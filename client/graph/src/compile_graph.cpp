@@ -11,6 +11,9 @@
 namespace kiln::client {
 namespace {
 
+// Of a kernel, beside the generic one: a graph has many kernels, and sees many sizes.
+constexpr size_t kMostVariants = 2;
+
 // What is left of the caller's time, which is for all requests together.
 class Time {
  public:
@@ -66,8 +69,12 @@ Result<std::vector<CompileSpec>> specs_of(const graph::Plan& plan, uint32_t dead
     const graph::PlannedKernel& kernel = plan.kernels[i];
     auto constexprs = dsl::complete_constexprs(kernel.kernel, kernel.constexprs, plan.target);
     if (!constexprs) return of_kernel(plan, i, constexprs.error());
-    out.push_back(
-        {std::make_shared<const dsl::Kernel>(kernel.kernel), plan.target, std::move(*constexprs), deadline_ms});
+    CompileSpec& spec = out.emplace_back();
+    spec.kernel = std::make_shared<const dsl::Kernel>(kernel.kernel);
+    spec.target = plan.target;
+    spec.constexprs = std::move(*constexprs);
+    spec.deadline_ms = deadline_ms;
+    spec.most_variants = kMostVariants;
   }
   return out;
 }

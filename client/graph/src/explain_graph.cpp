@@ -19,8 +19,9 @@ class Explaining {
   }
 
   std::string run() {
-    out_ = "graph " + plan_.name + " for " + plan_.target + ": " + count(plan_.launches.size(), "launch", "launches") +
-           " of " + count(plan_.kernels.size(), "kernel", "kernels") + ", arena of " + bytes(plan_.arena_bytes) + "\n";
+    out_ = "graph " + plan_.name + " for " + plan_.target.substr(0, plan_.target.find(',')) + ": " +
+           count(plan_.launches.size(), "launch", "launches") + " of " +
+           count(plan_.kernels.size(), "kernel", "kernels") + ", arena of " + bytes(plan_.arena_bytes) + "\n";
     if (!plan_.launches.empty()) out_ += "\n";
     for (const graph::PlannedLaunch& launch : plan_.launches) rows_.push_back(row(launch));
     write_rows();

@@ -1,8 +1,9 @@
 #include "graph_state.h"
 
 #include <algorithm>
-#include <cstring>
 #include <mutex>
+
+#include "gpu/driver.h"
 
 namespace kiln::client {
 
@@ -26,20 +27,43 @@ void KnownSizes::insert(std::shared_ptr<const SizedPlan> plan) {
   next_ = (next_ + 1) % kMost;
 }
 
-GraphState::GraphState(graph::Plan what, std::vector<UntypedFunction> functions, std::vector<Block> data)
-    : plan(std::move(what)), kernels(std::move(functions)), constants(std::move(data)) {}
+namespace {
+
+Result<Block> constant_block(std::span<const std::byte> bytes, const std::optional<Device>& device) {
+  auto block = device ? Block::allocate_on(*device, bytes.size()) : Block::allocate(bytes.size());
+  if (!block) return block.error();
+  if (!device) {
+    std::ranges::copy(bytes, block->data);
+  } else if (auto copied = block->device->copy_from(bytes); !copied) {
+    return copied.error();
+  }
+  return block;
+}
+
+}  // namespace
+
+GraphState::GraphState(graph::Plan what, std::vector<UntypedFunction> functions, std::optional<Device> on,
+                       std::vector<Block> data)
+    : plan(std::move(what)), kernels(std::move(functions)), device(std::move(on)), constants(std::move(data)) {}
 
 // As of kernels' handles: runs may be in other threads when exit() destroys a static one.
 Result<std::shared_ptr<const GraphState>> GraphState::make(graph::Plan plan, std::vector<UntypedFunction> kernels) {
+  std::optional<Device> device;
+  const std::string kind = plan.target.substr(0, plan.target.find(':'));
+  if (gpu::is_gpu_kind(kind)) {
+    auto opened = Device::open(kind);
+    if (!opened) return opened.error();
+    device = std::move(*opened);
+  }
   std::vector<Block> constants;
   for (const std::vector<std::byte>& bytes : plan.constants) {
-    auto block = Block::allocate(bytes.size());
+    auto block = constant_block(bytes, device);
     if (!block) return block.error();
-    std::ranges::copy(bytes, block->data);
     constants.push_back(std::move(*block));
   }
-  return std::shared_ptr<const GraphState>(new GraphState(std::move(plan), std::move(kernels), std::move(constants)),
-                                           DeleteUnlessItStays());
+  return std::shared_ptr<const GraphState>(
+      new GraphState(std::move(plan), std::move(kernels), std::move(device), std::move(constants)),
+      DeleteUnlessItStays());
 }
 
 }  // namespace kiln::client

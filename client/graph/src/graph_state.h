@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <string>
 #include <vector>
@@ -37,13 +38,15 @@ struct GraphState {
 
   const graph::Plan plan;
   const std::vector<UntypedFunction> kernels;  // by Plan::kernels
+  const std::optional<Device> device;          // of a plan for a GPU
   const std::vector<Block> constants;
   mutable BlockPool arenas;
   mutable KnownSizes sizes;
 
  private:
   friend DeleteUnlessItStays;
-  GraphState(graph::Plan what, std::vector<UntypedFunction> functions, std::vector<Block> data);
+  GraphState(graph::Plan what, std::vector<UntypedFunction> functions, std::optional<Device> on,
+             std::vector<Block> data);
   ~GraphState() = default;
 
   const Birth birth_;

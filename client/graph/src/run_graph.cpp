@@ -41,9 +41,9 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  Result<std::byte*> take(uint64_t bytes, int threads) {
+  Result<std::byte*> take(uint64_t bytes, int threads, const Device* device) {
     if (bytes == 0) return nullptr;
-    auto block = pool_.take(bytes, threads);
+    auto block = pool_.take(bytes, threads, device);
     if (!block) return block.error();
     block_ = std::move(*block);
     return block_.data;
@@ -64,10 +64,16 @@ class Run {
     if (auto fine = check_limit(); !fine) return fine.error();
     if (auto done = copy_inputs(); !done) return done.error();
     if (auto done = allocate_results(); !done) return done.error();
-    auto arena = arena_.take(sized_.arena_bytes, options_.threads);
+    auto arena = arena_.take(sized_.arena_bytes, options_.threads, device());
     if (!arena) return arena.error();
     place_buffers(*arena);
-    if (auto done = launch_all(); !done) return done.error();
+    auto done = launch_all();
+    if (device() != nullptr) {
+      // Also behind a failure: what is queued still uses the memory.
+      auto finished = finish_on_device();
+      if (done) done = std::move(finished);
+    }
+    if (!done) return done.error();
     return std::move(results_);
   }
 
@@ -82,7 +88,10 @@ class Run {
   Result<void> allocate_results();
   void place_buffers(std::byte* arena);
   Result<void> launch_all();
+  Result<void> finish_on_device();
 
+  bool is_copied(size_t input) const { return !plain_[input] || (device() != nullptr && !inputs_[input].on_device); }
+  const Device* device() const { return state_.device ? &*state_.device : nullptr; }
   bool overlaps_input(const void* data, uint64_t bytes, uint32_t but) const {
     for (uint32_t i = 0; i < inputs_.size(); ++i) {
       if (i != but && plain_[i] && overlap(data, bytes, inputs_[i].data, sized_.inputs[i].bytes)) return true;
@@ -95,10 +104,13 @@ class Run {
   const SizedPlan& sized_;
   const std::span<const ArrayView> inputs_;
   const RunOptions& options_;
-  std::vector<bool> plain_;          // by input
-  std::vector<const void*> in_;      // by input
-  std::vector<OwnedArray> results_;  // those with memory that is not the run's are there before it is allocated
-  std::vector<Block> copies_;        // of inputs
+  std::vector<bool> given_on_device_;  // by output
+  std::vector<bool> plain_;            // by input
+  std::vector<const void*> in_;        // by input
+  std::vector<std::byte*> out_;        // by output
+  std::vector<OwnedArray> results_;    // those with memory that is not the run's are there before it is allocated
+  std::vector<Block> on_device_;       // of results that are copied back, by output
+  std::vector<Block> copies_;          // of inputs
   Arena arena_;
   std::vector<std::byte*> bases_;  // by buffer
 };
@@ -106,6 +118,7 @@ class Run {
 uint32_t Run::donor_of(size_t output) const {
   const uint32_t input = plan_.in_place[output];
   if (input == graph::kNone || !inputs_[input].writable || !plain_[input]) return graph::kNone;
+  if (inputs_[input].on_device && device() != nullptr) return graph::kNone;  // results are the host's
   return overlaps_input(inputs_[input].data, sized_.inputs[input].bytes, input) ? graph::kNone : input;
 }
 
@@ -140,11 +153,13 @@ Result<void> Run::choose_memory(std::span<const ArrayView> outputs) {
     plain_.push_back(is_plain(inputs_[i]));
     in_.push_back(inputs_[i].data);
   }
+  given_on_device_.resize(plan_.outputs.size());
   for (size_t i = 0; i < plan_.outputs.size(); ++i) {
     const dsl::ElementType element = plan_.outputs[i].type.element;
     const std::vector<int64_t>& shape = sized_.outputs[i].shape;
     if (!outputs.empty()) {
       if (auto fine = check_output(i, outputs[i], outputs); !fine) return fine;
+      given_on_device_[i] = outputs[i].on_device;
       results_.emplace_back(element, shape, const_cast<void*>(outputs[i].data), outputs[i].owner);
       continue;
     }
@@ -161,7 +176,7 @@ Result<void> Run::check_limit() const {
   if (options_.memory_limit == 0) return {};
   uint64_t results = 0, copies = 0;
   for (size_t i = 0; i < results_.size(); ++i) results += results_[i].data() ? 0 : sized_.outputs[i].bytes;
-  for (size_t i = 0; i < inputs_.size(); ++i) copies += plain_[i] ? 0 : sized_.inputs[i].bytes;
+  for (size_t i = 0; i < inputs_.size(); ++i) copies += is_copied(i) ? sized_.inputs[i].bytes : 0;
   const uint64_t all = sized_.arena_bytes + results + copies;
   if (all <= options_.memory_limit) return {};
   return error(ErrorCode::kOutOfMemory, "graph `" + plan_.name + "` needs " + std::to_string(all) +
@@ -173,10 +188,23 @@ Result<void> Run::check_limit() const {
 
 Result<void> Run::copy_inputs() {
   for (size_t i = 0; i < inputs_.size(); ++i) {
-    if (plain_[i] || sized_.inputs[i].bytes == 0) continue;
-    auto block = Block::allocate(sized_.inputs[i].bytes, options_.threads);
+    const uint64_t bytes = sized_.inputs[i].bytes;
+    const bool to_device = device() != nullptr && !inputs_[i].on_device;
+    if (bytes == 0 || (plain_[i] && !to_device)) continue;
+    if (device() != nullptr && !to_device) {
+      return invalid_argument(input_text(plan_, i) + ": an array on a device is row-major and aligned here");
+    }
+    if (!plain_[i]) {
+      auto block = Block::allocate(bytes, options_.threads);
+      if (!block) return block.error();
+      copy_plain(inputs_[i], block->data);
+      in_[i] = block->data;
+      copies_.push_back(std::move(*block));
+    }
+    if (!to_device) continue;
+    auto block = Block::allocate_on(*device(), bytes);
     if (!block) return block.error();
-    copy_plain(inputs_[i], block->data);
+    if (auto done = block->device->copy_from({static_cast<const std::byte*>(in_[i]), bytes}); !done) return done;
     in_[i] = block->data;
     copies_.push_back(std::move(*block));
   }
@@ -185,10 +213,19 @@ Result<void> Run::copy_inputs() {
 
 Result<void> Run::allocate_results() {
   for (size_t i = 0; i < results_.size(); ++i) {
-    if (results_[i].data() != nullptr) continue;
-    auto result = OwnedArray::allocate(plan_.outputs[i].type.element, sized_.outputs[i].shape, options_.threads);
-    if (!result) return result.error();
-    results_[i] = std::move(*result);
+    if (results_[i].data() == nullptr) {
+      auto result = OwnedArray::allocate(plan_.outputs[i].type.element, sized_.outputs[i].shape, options_.threads);
+      if (!result) return result.error();
+      results_[i] = std::move(*result);
+    }
+    out_.push_back(static_cast<std::byte*>(results_[i].data()));
+    if (device() == nullptr) continue;
+    on_device_.emplace_back();
+    if (given_on_device_[i] || sized_.outputs[i].bytes == 0) continue;
+    auto block = Block::allocate_on(*device(), sized_.outputs[i].bytes);
+    if (!block) return block.error();
+    out_[i] = block->data;
+    on_device_[i] = std::move(*block);
   }
   return {};
 }
@@ -203,7 +240,7 @@ void Run::place_buffers(std::byte* arena) {
         base = static_cast<std::byte*>(const_cast<void*>(in_[buffer.index]));
         break;
       case Home::kOutput:
-        base = static_cast<std::byte*>(results_[buffer.index].data());
+        base = out_[buffer.index];
         break;
       case Home::kArena:
         base = arena + sized_.buffers[i].offset;
@@ -235,6 +272,21 @@ Result<void> Run::launch_all() {
     Error failure = done.error();
     failure.message = "graph `" + plan_.name + "`: " + launch_text(plan_, launch) + ": " + failure.message;
     return failure;
+  }
+  return {};
+}
+
+Result<void> Run::finish_on_device() {
+  // The error names the launch that failed.
+  if (auto done = device()->default_stream().synchronise(); !done) {
+    Error failure = done.error();
+    failure.message = "graph `" + plan_.name + "`: " + failure.message;
+    return failure;
+  }
+  for (size_t i = 0; i < on_device_.size(); ++i) {
+    if (!on_device_[i].device) continue;
+    auto* to = static_cast<std::byte*>(results_[i].data());
+    if (auto done = on_device_[i].device->copy_to({to, sized_.outputs[i].bytes}); !done) return done;
   }
   return {};
 }

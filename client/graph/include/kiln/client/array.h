@@ -14,6 +14,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "kiln/client/gpu.h"
 #include "kiln/client/launch_argument.h"
 #include "kiln/dsl/kernel.h"
 #include "kiln/dsl/result.h"
@@ -53,6 +54,7 @@ struct ArrayView {
   uint64_t bytes = kUnknownBytes;
   // As an input: it is donated, and the run may write to it. As an output: it must be.
   bool writable = false;
+  bool on_device = false;  // memory of the device that the graph is compiled for
   std::shared_ptr<const void> owner = nullptr;
 };
 
@@ -66,10 +68,23 @@ template <class T>
 ArrayView array(const T* elements, std::vector<int64_t> shape, std::vector<int64_t> strides = {}) {
   return {element_of<T>(), std::move(shape), std::move(strides), elements};
 }
+template <class T>
+ArrayView array(const DeviceBuffer<T>& elements, std::vector<int64_t> shape) {
+  ArrayView out = array(elements.data(), std::move(shape));
+  out.bytes = elements.size() * sizeof(T);
+  out.on_device = true;
+  return out;
+}
 // The same, where the run may write: an input whose memory an output may take over, or an output.
 template <SizedArray T>
   requires(!std::is_const_v<std::remove_reference_t<decltype(*std::declval<T&>().data())>>)
 ArrayView donated(T& elements, std::vector<int64_t> shape) {
+  ArrayView out = array(elements, std::move(shape));
+  out.writable = true;
+  return out;
+}
+template <class T>
+ArrayView donated(const DeviceBuffer<T>& elements, std::vector<int64_t> shape) {
   ArrayView out = array(elements, std::move(shape));
   out.writable = true;
   return out;

@@ -73,6 +73,8 @@ class CompiledGraph {
   // Inputs in the order of the graph's; sizes of dims come from their shapes. Results in the order of the outputs.
   // Inputs that are not row-major, or not aligned to their elements, are copied first. A result shares the memory of an
   // input that is donated to it by the graph and writable here, and that no other input overlaps; else it has its own.
+  // On a GPU arrays are copied to it and back, but for those that are on_device, which are row-major; the run is done
+  // on return.
   // Errors name the input with its shape and what the graph declares, or the launch with its source line.
   Result<std::vector<OwnedArray>> operator()(std::span<const ArrayView> inputs, const RunOptions& options = {}) const;
   Result<std::vector<OwnedArray>> operator()(std::initializer_list<ArrayView> inputs,

@@ -1,0 +1,40 @@
+// `kiln graph run --target`, `explain` and `bench`: graphs compiled by the daemon.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "kiln/dsl/result.h"
+#include "kiln/graph/evaluate.h"
+
+namespace kiln::cli {
+
+struct GraphTargetFlags {
+  std::string target;  // empty: none
+  bool fuse = true;
+  uint32_t deadline_ms = 0;
+  int threads = 0;
+};
+
+// Compiles a graph and runs it.
+Result<std::vector<graph::Array>> run_compiled(const graph::Graph& graph, const std::vector<graph::Array>& inputs,
+                                               const std::map<std::string, int64_t>& sizes, uint64_t memory_bytes,
+                                               const GraphTargetFlags& flags);
+
+struct GraphExplainFlags {
+  std::string file;  // .kg
+  GraphTargetFlags compiled = {.target = "cpu"};
+  std::vector<std::string> sizes;  // "n=128"
+};
+Result<void> explain_graph(const GraphExplainFlags& flags);
+
+struct GraphBenchFlags {
+  std::string file;  // .kg
+  GraphTargetFlags compiled = {.target = "cpu"};
+  std::vector<std::string> sizes;  // "n=128": of all dims
+  int repeat = 20;
+};
+Result<void> bench_graph(const GraphBenchFlags& flags);
+
+}  // namespace kiln::cli

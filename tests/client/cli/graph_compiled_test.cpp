@@ -1,0 +1,96 @@
+// `kiln graph run --target`, `explain` and `bench`, with a daemon.
+#include "cli_helpers.h"
+
+namespace kiln::cli::testing {
+namespace {
+
+constexpr const char* kRows = R"(dim n: 1..64
+
+graph rows(%x: f32[n], %a: f32[]) {
+  %b = broadcast %a {shape = [n]} : f32[n]
+  %y = mul %x, %b : f32[n]
+  %s = reduce_sum %y {axes = [0]} : f32[]
+  output y = %y
+  output s = %s
+}
+)";
+
+class GraphCompiled : public CliTest {
+ protected:
+  void SetUp() override {
+    CliTest::SetUp();
+    kilnd_ = KILND_EXECUTABLE;
+    write("rows.kg", kRows);
+    write_floats("x.npy", {1, 2.5, -3});
+  }
+  void TearDown() override {
+    (void)kiln({"stop"});
+    CliTest::TearDown();
+  }
+  Outcome run(const std::vector<std::string>& more) const {
+    std::vector<std::string> words = {"graph", "run", "rows.kg", "--input", "x=@x.npy", "--input", "a=2"};
+    words.insert(words.end(), more.begin(), more.end());
+    return kiln(words);
+  }
+};
+
+TEST_F(GraphCompiled, RunsAsTheEvaluatorDoes) {
+  const Outcome evaluated = run({});
+  EXPECT_EQ(evaluated.output, "y: f32[3]\n[2, 5, -6]\ns: f32[]\n1\n") << evaluated.errors;
+  for (const std::vector<std::string>& target : std::vector<std::vector<std::string>>{
+           {"--target", "cpu"}, {"--target", "cpu", "--no-fuse", "--threads", "1"}, {"--target", "interp"}}) {
+    const Outcome compiled = run(target);
+    EXPECT_EQ(compiled.code, 0) << compiled.errors;
+    EXPECT_EQ(compiled.output, evaluated.output);
+  }
+  const Outcome to_file = run({"--target", "cpu", "--output", "y=@y.npy"});
+  EXPECT_EQ(to_file.code, 0) << to_file.errors;
+  EXPECT_EQ(read_floats("y.npy"), (std::vector<float>{2, 5, -6}));
+}
+
+TEST_F(GraphCompiled, RefusesWhatDoesNotFit) {
+  Outcome outcome = run({"--target", "cpu", "--wide"});
+  EXPECT_NE(outcome.code, 0);
+  EXPECT_NE(outcome.errors.find("--wide: compiled graphs compute in the types that they have"), std::string::npos)
+      << outcome.errors;
+  outcome = run({"--target", "interp", "--memory", "1"});
+  EXPECT_NE(outcome.code, 0);
+  EXPECT_NE(outcome.errors.find("the limit is 1"), std::string::npos) << outcome.errors;
+  write_floats("x.npy", std::vector<float>(65, 1));
+  outcome = run({"--target", "interp"});
+  EXPECT_NE(outcome.code, 0);
+  EXPECT_NE(outcome.errors.find("n is 65 by axis 0 of input `x`; the graph is for 1 … 64"), std::string::npos)
+      << outcome.errors;
+  outcome = run({"--target", "abacus"});
+  EXPECT_NE(outcome.code, 0);
+  EXPECT_NE(outcome.errors.find("unknown target `abacus`"), std::string::npos) << outcome.errors;
+}
+
+TEST_F(GraphCompiled, ExplainsLaunchesAndBytes) {
+  const Outcome formulas = kiln({"graph", "explain", "rows.kg"});
+  EXPECT_EQ(formulas.code, 0) << formulas.errors;
+  EXPECT_EQ(formulas.output.find("graph rows for cpu:"), 0u) << formulas.output;
+  EXPECT_NE(formulas.output.find("rows.kg:"), std::string::npos) << formulas.output;
+  EXPECT_NE(formulas.output.find("n"), std::string::npos);
+  const Outcome numbers = kiln({"graph", "explain", "rows.kg", "--target", "interp", "--size", "n=16", "--no-fuse"});
+  EXPECT_EQ(numbers.code, 0) << numbers.errors;
+  EXPECT_EQ(numbers.output.find("*n"), std::string::npos) << numbers.output;
+  EXPECT_NE(numbers.output.find(" bytes"), std::string::npos) << numbers.output;
+  const Outcome wrong = kiln({"graph", "explain", "rows.kg", "--size", "m=16"});
+  EXPECT_NE(wrong.code, 0);
+  EXPECT_NE(wrong.errors.find("graph `rows` has no dim `m`"), std::string::npos) << wrong.errors;
+}
+
+TEST_F(GraphCompiled, BenchTimesRuns) {
+  const Outcome outcome = kiln({"graph", "bench", "rows.kg", "--size", "n=64", "--repeat", "3"});
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_EQ(outcome.output.find("rows: ready in "), 0u) << outcome.output;
+  EXPECT_NE(outcome.output.find("of 3 runs of "), std::string::npos) << outcome.output;
+  const Outcome without = kiln({"graph", "bench", "rows.kg"});
+  EXPECT_NE(without.code, 0);
+  EXPECT_NE(without.errors.find("input `x` is f32[n]: say the sizes of its dims by --size"), std::string::npos)
+      << without.errors;
+}
+
+}  // namespace
+}  // namespace kiln::cli::testing
