@@ -42,7 +42,7 @@ class BackwardBody {
     // By input of the open body; those of the forward part are some of them.
     std::vector<bool> here;
     std::vector<size_t> place(inputs.size(), 0);
-    const std::vector<Input> open_inputs = driver_.builder().body().inputs;
+    const std::vector<Input>& open_inputs = driver_.builder().body().inputs;
     for (size_t k = 0; k < open_inputs.size(); ++k) {
       bool moves = false;
       for (size_t i = 0; i < inputs.size(); ++i) {

@@ -110,8 +110,10 @@ std::vector<Tensor> Driver::backward(const std::vector<bool>& wanted, std::vecto
   }
   std::vector<Tensor> gradients = std::move(seeds);
   gradients.resize(active.size());
+  Adjoint adjoint;
+  adjoint.driver = this;
   for (NodeId id = count; id-- > 0;) {
-    run_rule(id, active, gradients);
+    run_rule(id, active, gradients, adjoint);
     if (trace_.failed()) return {};
   }
   std::vector<Tensor> out;
@@ -122,30 +124,32 @@ std::vector<Tensor> Driver::backward(const std::vector<bool>& wanted, std::vecto
   return out;
 }
 
-void Driver::run_rule(NodeId id, const std::vector<bool>& active, std::vector<Tensor>& gradients) {
+void Driver::run_rule(NodeId id, const std::vector<bool>& active, std::vector<Tensor>& gradients, Adjoint& adjoint) {
   const Node node = builder_.body().nodes[id];
   bool reached = false;
   for (uint32_t i = 0; i < node.result_count; ++i) reached = reached || gradients[node.first_result + i].valid();
-  if (!reached) return;
-  Adjoint adjoint;
+  const GradientEntry& entry = gradient_entry(node.op);
+  if (!reached || entry.kind == GradientKind::kNone) return;
   bool wants = false;
+  adjoint.wanted.clear();
+  adjoint.operands.clear();
   for (const ValueId operand : builder_.body().operands_of(node)) {
     const bool moves = operand != kNoValue && active[operand];
     wants = wants || moves;
     adjoint.wanted.push_back(moves);
     adjoint.operands.push_back(operand == kNoValue ? Trace::absent() : trace_.tensor(operand));
   }
-  const GradientEntry& entry = gradient_entry(node.op);
-  if (!wants || entry.kind == GradientKind::kNone) return;
+  if (!wants) return;
   adjoint.op = node.op;
   adjoint.loc = node.loc;
-  adjoint.driver = this;
-  if (node.attrs != 0) adjoint.attrs = builder_.graph().attr_lists[node.attrs];
+  adjoint.attrs = builder_.graph().attr_lists[node.attrs];  // a copy: rules add to the lists
+  adjoint.results.clear();
+  adjoint.result_gradients.clear();
   for (uint32_t i = 0; i < node.result_count; ++i) {
     adjoint.results.push_back(trace_.tensor(node.first_result + i));
     adjoint.result_gradients.push_back(gradients[node.first_result + i]);
   }
-  adjoint.gradients.resize(adjoint.operands.size());
+  adjoint.gradients.assign(adjoint.operands.size(), Tensor());
   trace_.set_location(node.loc);
   if (entry.kind == GradientKind::kDecompose) {
     decomposed_rule(adjoint);

@@ -76,7 +76,8 @@ class Driver {
                    const std::vector<bool>& operand_active);
   // The loop's body with what it carries as further outputs.
   std::optional<BodyId> keeping(BodyId body, int64_t carried);
-  void run_rule(NodeId id, const std::vector<bool>& active, std::vector<Tensor>& gradients);
+  // `adjoint` is memory that is used again from node to node.
+  void run_rule(NodeId id, const std::vector<bool>& active, std::vector<Tensor>& gradients, Adjoint& adjoint);
 
   const Graph& source_;
   GraphBuilder& builder_;

@@ -9,16 +9,6 @@
 #include "kiln/graph/infer.h"
 
 namespace kiln::graph {
-namespace {
-
-uint64_t node_hash(TensorOp op, std::span<const ValueId> operands, AttrsId attrs) {
-  uint64_t out = mix_hash(static_cast<uint64_t>(op), attrs);
-  for (const ValueId operand : operands) out = mix_hash(out, operand);
-  return out;
-}
-
-}  // namespace
-
 Result<TypeId> GraphBuilder::Index::type(Graph& graph, TensorType type) {
   const uint64_t key = hash(type);
   if (auto known = types.find(key, [&](uint32_t id) { return graph.types[id] == type; })) return *known;
@@ -92,9 +82,13 @@ GraphBuilder& GraphBuilder::operator=(GraphBuilder&&) noexcept = default;
 
 GraphBuilder GraphBuilder::rewrite(const Graph& graph) {
   GraphBuilder out(graph.main().name);
-  out.graph_ = graph;
-  out.graph_.bodies[0] = Body();
-  out.graph_.bodies[0].name = graph.main().name;
+  Graph& copy = out.graph_;
+  copy.dims = graph.dims;
+  copy.types = graph.types;
+  copy.attr_lists = graph.attr_lists;
+  copy.bodies.insert(copy.bodies.end(), graph.bodies.begin() + 1, graph.bodies.end());
+  copy.kernels = graph.kernels;
+  copy.files = graph.files;
   for (const Body& body : graph.bodies) out.index_->bodies.add(body.name);
   for (TypeId id = 0; id < graph.types.size(); ++id) out.index_->types.insert(hash(graph.types[id]), id);
   for (AttrsId id = 1; id < graph.attr_lists.size(); ++id) {
@@ -117,7 +111,7 @@ GraphBuilder GraphBuilder::extend(const Graph& graph) {
   for (const auto& [value, name] : main.names) open.names.add(name);
   for (NodeId id = 0; id < main.nodes.size(); ++id) {
     const Node& node = main.nodes[id];
-    open.nodes.insert(node_hash(node.op, main.operands_of(node), node.attrs), id);
+    open.nodes.insert(NodeTable::key(node.op, main.operands_of(node), node.attrs), id);
   }
   return out;
 }
@@ -233,8 +227,8 @@ Result<GraphBuilder::Results> GraphBuilder::add(TensorOp op, std::span<const Val
   const uint32_t body_id = open_.back();
   const AttrsId attrs_id = index_->attrs(graph_, with_default_attrs(op, std::move(attrs)));
   Body& body = graph_.bodies[body_id];
-  IdTable& nodes = index_->open.back().nodes;
-  const uint64_t key = node_hash(op, operands, attrs_id);
+  NodeTable& nodes = index_->open.back().nodes;
+  const NodeTable::Key key = NodeTable::key(op, operands, attrs_id);
   const auto known = nodes.find(key, [&](uint32_t id) {
     const Node& node = body.nodes[id];
     return node.op == op && node.attrs == attrs_id && std::ranges::equal(body.operands_of(node), operands);

@@ -7,7 +7,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "ir/id_table.h"
+#include "ir/node_table.h"
 #include "kiln/graph/builder.h"
 
 namespace kiln::graph {
@@ -30,7 +30,7 @@ struct GraphBuilder::Index {
   Signatures signatures;
   std::unordered_map<std::string, uint32_t> files;
   struct OpenBody {
-    IdTable nodes;
+    NodeTable nodes;
     Names names;  // of inputs and values
     Names outputs;
     std::map<uint32_t, uint32_t> donated;  // output → input

@@ -72,7 +72,7 @@ void use_bodies(Graph& graph) {
   std::vector<bool> done(graph.attr_lists.size(), false);
   for (const Body& body : graph.bodies) {
     for (const Node& node : body.nodes) {
-      if (done[node.attrs]) continue;
+      if (!names_bodies(node.op) || done[node.attrs]) continue;
       done[node.attrs] = true;
       const std::vector<AttrInfo>& table = info(node.op).attrs;
       for (size_t i = 0; i < table.size(); ++i) {
@@ -103,6 +103,8 @@ namespace {
 
 // The body without some nodes and values; what stays names nothing else. Of a node some results may go.
 void leave_out(Body& body, const std::vector<bool>& nodes, const std::vector<bool>& values) {
+  const auto all = [](const std::vector<bool>& flags) { return std::ranges::find(flags, false) == flags.end(); };
+  if (all(values) && all(nodes)) return;
   std::vector<ValueId> operands;
   operands.reserve(body.operands.size());
   for (size_t i = 0; i < body.nodes.size(); ++i) {
@@ -155,9 +157,7 @@ namespace {
 // A body may be run by several loops that need different stacks: those of each choice are a body of its own.
 class Pruner {
  public:
-  explicit Pruner(Graph& graph) : graph_(graph) {
-    for (const Body& body : graph.bodies) names_.insert(body.name);
-  }
+  explicit Pruner(Graph& graph) : graph_(graph) {}
 
   void run() {
     for (BodyId id = 0; id < graph_.bodies.size(); ++id) prune(id);  // those that come too
@@ -166,6 +166,7 @@ class Pruner {
  private:
   void prune(BodyId id) {
     Body body = std::move(graph_.bodies[id]);
+    graph_.bodies[id].name = body.name;  // stays taken
     const std::vector<bool> live = live_values(body);
     std::vector<bool> values(body.values.size(), false), nodes(body.nodes.size());
     for (const Input& input : body.inputs) values[input.value] = true;
@@ -205,6 +206,9 @@ class Pruner {
   BodyId body_with(BodyId id, const std::vector<bool>& outputs) {
     const auto [known, fresh] = bodies_.emplace(std::pair(id, outputs), static_cast<BodyId>(graph_.bodies.size()));
     if (!fresh) return known->second;
+    if (names_.empty()) {
+      for (const Body& body : graph_.bodies) names_.insert(body.name);
+    }
     Body body = graph_.bodies[id];
     compact(body.outputs, outputs);
     const std::string name = body.name;
@@ -214,7 +218,7 @@ class Pruner {
   }
 
   Graph& graph_;
-  std::set<std::string> names_;
+  std::set<std::string> names_;  // of all bodies, once one gets a new one
   std::map<std::pair<AttrsId, std::vector<bool>>, AttrsId> attrs_;
   std::map<std::pair<BodyId, std::vector<bool>>, BodyId> bodies_;
 };

@@ -1,6 +1,7 @@
 #include "ir/rewrite.h"
 
 #include <algorithm>
+#include <array>
 
 namespace kiln::graph {
 namespace {
@@ -9,6 +10,7 @@ namespace {
 std::vector<BodyId> named_by(const Graph& graph, const Body& body) {
   std::vector<BodyId> out;
   for (const Node& node : body.nodes) {
+    if (!names_bodies(node.op)) continue;
     const std::vector<AttrInfo>& table = info(node.op).attrs;
     for (size_t i = 0; i < table.size(); ++i) {
       const auto id = table[i].kind == AttrKind::kBody || table[i].kind == AttrKind::kKernel
@@ -128,6 +130,17 @@ Result<void> Rewriter::body(BodyId id) {
 }
 
 }  // namespace
+
+bool names_bodies(TensorOp op) {
+  static const std::array<bool, kTensorOpCount> table = [] {
+    std::array<bool, kTensorOpCount> out{};
+    for (const OpInfo& each : op_table()) {
+      out[static_cast<size_t>(each.op)] = each.has(kBody) || each.family == Family::kKernel;
+    }
+    return out;
+  }();
+  return table[static_cast<size_t>(op)];
+}
 
 std::vector<BodyId> bodies_inner_first(const Graph& graph) {
   std::vector<BodyId> out;

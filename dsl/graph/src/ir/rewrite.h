@@ -20,6 +20,8 @@ using NodeRewriter = std::function<Result<std::optional<std::vector<ValueId>>>(
 // must verify.
 Result<Graph> rewrite(const Graph& graph, const NodeRewriter& rewriter);
 
+// Whether nodes of the op name bodies or kernels.
+bool names_bodies(TensorOp op);
 // The bodies in an order in which each comes after those that its nodes and kernels name; the main one is last.
 std::vector<BodyId> bodies_inner_first(const Graph& graph);
 

@@ -12,10 +12,6 @@ thread_local Trace* g_current = nullptr;
 
 constexpr size_t kMaxErrors = 20;
 
-std::string at_line(const SourceLocation& loc) {
-  return std::string(loc.file_name()) + ":" + std::to_string(loc.line()) + ":" + std::to_string(loc.column());
-}
-
 }  // namespace
 
 Trace::Trace(GraphBuilder& builder) : builder_(builder), outer_(g_current) {
@@ -69,6 +65,12 @@ Trace::LineScope::~LineScope() {
   if (trace_) trace_->line_.reset();
 }
 
+std::string Trace::place_text(const BodyNote& note) const {
+  if (note.location) return graph().location_text(*note.location);
+  const SourceLocation& line = note.line;
+  return std::string(line.file_name()) + ":" + std::to_string(line.line()) + ":" + std::to_string(line.column());
+}
+
 // --- tensors ---
 
 size_t Trace::level(uint32_t body) const {
@@ -95,7 +97,7 @@ bool Trace::usable(const Tensor& tensor, std::string_view what, const SourceLoca
   }
   if (!level(tensor.body())) {
     const BodyNote& note = notes_[tensor.body()];
-    report(loc, std::string(what) + ": a tensor made inside the " + note.what + " at " + note.place +
+    report(loc, std::string(what) + ": a tensor made inside the " + note.what + " at " + place_text(note) +
                     " is used outside of it; let its function return it");
     return false;
   }
@@ -183,8 +185,9 @@ Dim Trace::dim(const Expr& expr) const {
 
 std::optional<GraphBuilder::Results> Trace::add(TensorOp op, std::span<const Tensor> operands, AttrList attrs,
                                                 const SourceLocation& loc) {
+  const std::string& name = info(op).name;
   for (const Tensor& operand : operands) {
-    if (!is_absent(operand) && !usable(operand, info(op).name, loc)) return std::nullopt;
+    if (!is_absent(operand) && !usable(operand, name, loc)) return std::nullopt;
   }
   numbers_.clear();
   for (const Tensor& operand : operands) {
@@ -215,8 +218,7 @@ void Trace::open_body(std::string what, std::string name, const SourceLocation& 
   builder_.open_body(std::move(name));
   const auto id = static_cast<BodyId>(&builder_.body() - graph().bodies.data());
   open_.push_back({static_cast<uint32_t>(notes_.size()), id, outside, {}, {}});
-  const std::string where = location_ ? graph().location_text(*location_) : at_line(line_ ? *line_ : loc);
-  notes_.push_back({std::move(what), where});
+  notes_.push_back({std::move(what), location_, line_ ? *line_ : loc});
 }
 
 Tensor Trace::add_input(std::string name, const TensorType& type, const SourceLocation& loc) {

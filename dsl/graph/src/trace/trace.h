@@ -127,12 +127,14 @@ class Trace {
     std::unordered_map<ValueId, ValueId> by_number;  // number there → number here
   };
   struct BodyNote {
-    std::string what;   // "loop"
-    std::string place;  // "FILE:LINE:COLUMN"
+    std::string what;                  // "loop"
+    std::optional<Location> location;  // of the graph, or a source line
+    SourceLocation line;
   };
 
   // The place of an open body in open_, plus one; 0 when it is none of them.
   size_t level(uint32_t body) const;
+  std::string place_text(const BodyNote& note) const;  // "FILE:LINE:COLUMN"
   const Body& body(size_t level) const { return graph().bodies[open_[level - 1].id]; }
   Location place(const SourceLocation& loc);
   std::optional<GraphBuilder::Results> add(TensorOp op, std::span<const Tensor> operands, AttrList attrs,
