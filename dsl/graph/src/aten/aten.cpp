@@ -1,17 +1,19 @@
 #include "aten/aten.h"
 
 #include <algorithm>
+#include <array>
 
 namespace kiln::graph {
 namespace {
 
-using enum AtenKind;
-
-constexpr AtenRow kRows[] = {
+constexpr auto kRows = [] {
+  using enum AtenKind;
+  return std::to_array<AtenRow>({
 #define KILN_ATEN(...) {__VA_ARGS__},
 #include "aten/aten_ops.def"
 #undef KILN_ATEN
-};
+  });
+}();
 
 }  // namespace
 

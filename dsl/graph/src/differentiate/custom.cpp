@@ -18,7 +18,6 @@ namespace kiln::graph {
 namespace {
 
 using enum TensorOp;
-using Extents = std::vector<Expr>;
 
 // A body that combines scalars, and what is asked for of it.
 class Combination {

@@ -17,6 +17,7 @@
 namespace kiln::graph {
 
 class Driver;
+using Extents = std::vector<Expr>;
 
 // One node whose gradients are asked for.
 class Adjoint {

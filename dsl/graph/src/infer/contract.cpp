@@ -87,7 +87,7 @@ Result<Types> infer_attention(const Application& app) {
   KILN_CHECK(app.is_float(0));
   KILN_CHECK(same_elements(app, {1, 2}));
   for (const size_t i : {0, 1, 2}) KILN_CHECK(app.rank_is(i, 4));
-  const Shape &q = app.in(0).shape, &k = app.in(1).shape, &v = app.in(2).shape;
+  const Extents &q = app.in(0).shape, &k = app.in(1).shape, &v = app.in(2).shape;
   KILN_CHECK(app.same_extent(q[0], k[0], "the batches of q and k"));
   KILN_CHECK(app.same_extent(q[0], v[0], "the batches of q and v"));
   KILN_CHECK(app.same_extent(k[1], v[1], "the heads of k and v"));
@@ -98,7 +98,7 @@ Result<Types> infer_attention(const Application& app) {
   if (app.has(3)) {
     const TensorType& mask = app.in(3);
     if (mask.element != ElementType::kI1) KILN_CHECK(app.element_is(3, app.in(0).element));
-    const Shape scores = {q[0], q[1], q[2], k[2]};
+    const Extents scores = {q[0], q[1], q[2], k[2]};
     if (mask.rank() > 4) return app.fail("mask " + app.text(mask) + " has more axes than " + app.text(scores));
     for (size_t i = 0; i < mask.shape.size(); ++i) {
       if (mask.shape[i].as_constant() == 1) continue;
@@ -118,7 +118,7 @@ Result<Types> infer_paged_attention(const Application& app) {
   KILN_CHECK(app.rank_is(3, 2));
   KILN_CHECK(app.is_int(4));
   KILN_CHECK(app.rank_is(4, 1));
-  const Shape &q = app.in(0).shape, &k = app.in(1).shape, &v = app.in(2).shape;
+  const Extents &q = app.in(0).shape, &k = app.in(1).shape, &v = app.in(2).shape;
   for (const size_t i : {0, 1, 2}) KILN_CHECK(app.same_extent(k[i], v[i], "extents of the pages of k and v"));
   KILN_CHECK(app.same_extent(q[2], k[3], "the last axes of q and k_pages"));
   KILN_CHECK(app.same_extent(q[0], app.in(3).shape[0], "the sequences of q and table"));
@@ -132,7 +132,7 @@ Result<Types> infer_interaction(const Application& app) {
   KILN_CHECK(same_elements(app, {1}));
   KILN_CHECK(app.rank_is(0, 2));
   KILN_CHECK(app.rank_is(1, 3));
-  const Shape &dense = app.in(0).shape, &features = app.in(1).shape;
+  const Extents &dense = app.in(0).shape, &features = app.in(1).shape;
   KILN_CHECK(app.same_extent(dense[0], features[0], "the batches of dense and features"));
   KILN_CHECK(app.same_extent(dense[1], features[2], "the last axes of dense and features"));
   const auto count = features[1].as_constant();

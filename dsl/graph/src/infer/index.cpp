@@ -34,7 +34,7 @@ Result<Types> infer_gather(const Application& app) {
 }
 
 // The shape at points: that of the indices, then the axes of x that they do not number.
-Result<Shape> shape_at_points(const Application& app, size_t first_index) {
+Result<Extents> shape_at_points(const Application& app, size_t first_index) {
   const TensorType& x = app.in(0);
   auto numbered = app.axes(0, x.rank());
   if (!numbered) return numbered.error();
@@ -47,7 +47,7 @@ Result<Shape> shape_at_points(const Application& app, size_t first_index) {
     KILN_CHECK(app.is_int(i));
     KILN_CHECK(app.same_shape(app.in(first_index).shape, app.in(i).shape, "the index tensors"));
   }
-  Shape out = app.in(first_index).shape;
+  Extents out = app.in(first_index).shape;
   for (size_t i = 0; i < x.shape.size(); ++i) {
     if (!(*numbered)[i]) out.push_back(x.shape[i]);
   }
@@ -73,7 +73,7 @@ Result<Types> infer_embedding(const Application& app) {
   KILN_CHECK(app.is_int(1));
   const TensorType& table = app.in(0);
   if (app.op == kEmbedding) {
-    Shape out = app.in(1).shape;
+    Extents out = app.in(1).shape;
     out.push_back(table.shape[1]);
     KILN_CHECK(app.fits(out));
     return Types{{table.element, std::move(out)}};
@@ -102,7 +102,7 @@ Result<Types> infer_index(const Application& app) {
       return infer_points(app);
     case kOneHot: {
       KILN_CHECK(app.is_int(0));
-      Shape out = app.in(0).shape;
+      Extents out = app.in(0).shape;
       out.push_back(expr_attr(app.attrs, 0));
       KILN_CHECK(app.fits(out));
       return Types{{element_attr(app.attrs, 1), std::move(out)}};

@@ -136,7 +136,7 @@ Result<Types> by_family(const Application& app) {
 
 }  // namespace
 
-std::string Application::text(const Shape& shape) const {
+std::string Application::text(const Extents& shape) const {
   std::string out = "[";
   for (const Expr& extent : shape) out += (out.size() > 1 ? ", " : "") + text(extent);
   return out + "]";
@@ -157,7 +157,7 @@ Result<void> Application::same_extent(const Expr& a, const Expr& b, const std::s
               "; use one dim for both, or say how one follows from the other");
 }
 
-Result<void> Application::same_shape(const Shape& a, const Shape& b, const std::string& what) const {
+Result<void> Application::same_shape(const Extents& a, const Extents& b, const std::string& what) const {
   if (a.size() != b.size()) return fail(what + " have shapes " + text(a) + " and " + text(b));
   for (size_t i = 0; i < a.size(); ++i) {
     KILN_CHECK(same_extent(a[i], b[i], "extents of axis " + std::to_string(i) + " of " + what));
@@ -188,7 +188,7 @@ Result<void> Application::int_between(size_t attr, int64_t low, int64_t high) co
               " to " + std::to_string(high));
 }
 
-Result<void> Application::fits(const Shape& shape) const {
+Result<void> Application::fits(const Extents& shape) const {
   if (shape.size() > kMaxRank) return fail("a shape of " + std::to_string(shape.size()) + " axes; 16 are the most");
   if (const char* problem = shape_problem(shape)) return fail("the shape " + text(shape) + " " + problem);
   for (const Expr& extent : shape) {

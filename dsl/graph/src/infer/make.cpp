@@ -12,7 +12,7 @@ bool has_bits(ElementType element, uint64_t bits) {
 
 Result<Types> infer_constant(const Application& app) {
   const ElementType element = element_attr(app.attrs, 0);
-  const Shape& shape = shape_attr(app.attrs, 1);
+  const Extents& shape = shape_attr(app.attrs, 1);
   const auto& data = std::get<std::vector<uint64_t>>(app.attrs[2]);
   KILN_CHECK(app.fits(shape));
   uint64_t count = 1;
@@ -45,7 +45,7 @@ Result<Types> infer_make(const Application& app) {
   }
   const ElementType element = element_attr(app.attrs, 0);
   if (app.op == TensorOp::kExtent) return Types{{element, {}}};
-  const Shape& shape = shape_attr(app.attrs, 1);
+  const Extents& shape = shape_attr(app.attrs, 1);
   KILN_CHECK(app.fits(shape));
   if (app.op == TensorOp::kIota) {
     const int64_t axis = int_attr(app.attrs, 2);

@@ -23,7 +23,7 @@ Result<Types> infer_row_norm(const Application& app) {
   const TensorType& x = app.in(0);
   const int64_t count = int_attr(app.attrs, 0);
   if (count < 1 || count > x.rank()) return app.fail(std::to_string(count) + " axes of " + app.text(x));
-  const Shape row(x.shape.end() - static_cast<std::ptrdiff_t>(count), x.shape.end());
+  const Extents row(x.shape.end() - static_cast<std::ptrdiff_t>(count), x.shape.end());
   for (size_t i = 1; i < app.operands.size(); ++i) {
     if (!app.has(i)) continue;
     KILN_CHECK(app.is_float(i));

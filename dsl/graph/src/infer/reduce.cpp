@@ -6,8 +6,8 @@ namespace {
 
 using enum TensorOp;
 
-Shape without(const Shape& shape, const std::vector<bool>& axes, bool keep) {
-  Shape out;
+Extents without(const Extents& shape, const std::vector<bool>& axes, bool keep) {
+  Extents out;
   for (size_t i = 0; i < shape.size(); ++i) {
     if (!axes[i]) out.push_back(shape[i]);
     if (axes[i] && keep) out.emplace_back(1);
@@ -74,12 +74,12 @@ Result<Types> infer_cross_entropy(const Application& app) {
   KILN_CHECK(app.is_float(0));
   KILN_CHECK(app.is_int(1));
   if (logits.rank() < 1) return app.fail("logits need a last axis of classes");
-  const Shape rows(logits.shape.begin(), logits.shape.end() - 1);
+  const Extents rows(logits.shape.begin(), logits.shape.end() - 1);
   KILN_CHECK(app.same_shape(rows, targets.shape, "the rows of logits and targets"));
   const double smoothing = float_attr(app.attrs, 2);
   if (smoothing < 0 || smoothing > 1) return app.fail("smoothing is 0 to 1");
   const bool whole = enum_attr<LossReduction>(app.attrs, 0) != LossReduction::kNone;
-  return Types{{logits.element, whole ? Shape{} : targets.shape}};
+  return Types{{logits.element, whole ? Extents{} : targets.shape}};
 }
 
 }  // namespace
@@ -128,7 +128,7 @@ Result<Types> infer_order(const Application& app) {
   auto axis = app.axis(app.op == kTopk ? 1 : 0, x.rank());
   if (!axis) return axis.error();
   if (x.element == ElementType::kI1) return app.fail("i1 has no order; cast it");
-  Shape shape = x.shape;
+  Extents shape = x.shape;
   if (app.op == kTopk) {
     const Expr& k = expr_attr(app.attrs, 0);
     KILN_CHECK(app.not_negative(k, "k"));

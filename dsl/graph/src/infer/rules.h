@@ -12,7 +12,7 @@
 namespace kiln::graph {
 
 using Types = std::vector<TensorType>;
-using Shape = std::vector<Expr>;  // of IR types; authors' Shape is of Dims (dim.h)
+using Extents = std::vector<Expr>;  // of a type of the IR; authors have Shape, of Dims (dim.h)
 
 // One application of an op, for its rule.
 struct Application {
@@ -28,19 +28,19 @@ struct Application {
   Error fail(const std::string& what) const { return error(ErrorCode::kVerifyFailed, name() + ": " + what); }
   std::string text(const TensorType& type) const { return to_string(type, graph.expr_names()); }
   std::string text(const Expr& expr) const { return dsl::to_string(expr, graph.expr_names()); }
-  std::string text(const Shape& shape) const;
+  std::string text(const Extents& shape) const;
 
   Known equal(const Expr& a, const Expr& b) const { return graph::equal(graph.dims, a, b); }
   // Errors unless equal for all sizes. `what` says whose extents: "axis 1 of a and axis 0 of b".
   Result<void> same_extent(const Expr& a, const Expr& b, const std::string& what) const;
-  Result<void> same_shape(const Shape& a, const Shape& b, const std::string& what) const;
+  Result<void> same_shape(const Extents& a, const Extents& b, const std::string& what) const;
   // 0 ≤ a, or a ≤ b.
   Result<void> not_negative(const Expr& a, const std::string& what) const;
   Result<void> ordered(const Expr& a, const Expr& b, const std::string& what) const;
   // a*b; an error where numbers in it are beyond all sizes.
   Result<Expr> times(const Expr& a, const Expr& b) const;
   // Whether an attribute is a new shape that may be: rank, extents of 0 or more and at most 2^40 elements an axis.
-  Result<void> fits(const Shape& shape) const;
+  Result<void> fits(const Extents& shape) const;
   // An axis attribute of a tensor of so many axes.
   Result<int64_t> axis(size_t attr, int rank) const;
   // Different axes, each in range.

@@ -8,7 +8,7 @@ namespace {
 using enum TensorOp;
 
 Result<Types> infer_reshape(const Application& app) {
-  const Shape& shape = shape_attr(app.attrs, 0);
+  const Extents& shape = shape_attr(app.attrs, 0);
   KILN_CHECK(app.fits(shape));
   const Expr before = element_count(app.in(0).shape), after = element_count(shape);
   if (app.equal(before, after) != Known::kYes) {
@@ -32,8 +32,8 @@ Result<Types> infer_permute(const Application& app) {
 }
 
 Result<Types> infer_broadcast(const Application& app) {
-  const Shape& from = app.in(0).shape;
-  const Shape& to = shape_attr(app.attrs, 0);
+  const Extents& from = app.in(0).shape;
+  const Extents& to = shape_attr(app.attrs, 0);
   KILN_CHECK(app.fits(to));
   if (from.size() > to.size()) {
     return app.fail(app.text(app.in(0)) + " has more axes than " + app.text(to));
@@ -52,7 +52,7 @@ Result<Types> infer_broadcast(const Application& app) {
 
 Result<Types> infer_slice(const Application& app) {
   const TensorType& x = app.in(0);
-  const Shape &start = shape_attr(app.attrs, 0), &end = shape_attr(app.attrs, 1);
+  const Extents &start = shape_attr(app.attrs, 0), &end = shape_attr(app.attrs, 1);
   const size_t rank = x.shape.size();
   if (start.size() != rank || end.size() != rank)
     return app.fail("start and end must have an entry for each axis of " + app.text(x));
@@ -73,7 +73,7 @@ Result<Types> infer_pad(const Application& app) {
   const size_t rank = x.shape.size();
   KILN_CHECK(app.rank_is(1, 0));
   KILN_CHECK(app.element_is(1, x.element));
-  const Shape &low = shape_attr(app.attrs, 0), &high = shape_attr(app.attrs, 1);
+  const Extents &low = shape_attr(app.attrs, 0), &high = shape_attr(app.attrs, 1);
   if (low.size() != rank || high.size() != rank)
     return app.fail("low and high must have an entry for each axis of " + app.text(x));
   KILN_CHECK(app.numbers(2, rank, 0));

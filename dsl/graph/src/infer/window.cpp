@@ -71,7 +71,7 @@ Result<void> check_ranks(const Application& app, size_t a, size_t b) {
 
 Result<Types> infer_forward(const Application& app) {
   KILN_CHECK(check_ranks(app, 0, 1));
-  const Shape &x = app.in(0).shape, &w = app.in(1).shape;
+  const Extents &x = app.in(0).shape, &w = app.in(1).shape;
   const size_t spatial = x.size() - 2;
   const size_t first = 0;
   KILN_CHECK(check_slides(app, first, spatial));
@@ -96,7 +96,7 @@ Result<Types> infer_forward(const Application& app) {
 
 Result<Types> infer_conv_input(const Application& app) {
   KILN_CHECK(check_ranks(app, 0, 1));
-  const Shape &g = app.in(0).shape, &w = app.in(1).shape, &extents = shape_attr(app.attrs, 0);
+  const Extents &g = app.in(0).shape, &w = app.in(1).shape, &extents = shape_attr(app.attrs, 0);
   const size_t spatial = g.size() - 2;
   if (extents.size() != spatial)
     return app.fail("shape has " + std::to_string(extents.size()) + " extents, for " + std::to_string(spatial) +
@@ -120,7 +120,7 @@ Result<Types> infer_conv_input(const Application& app) {
 
 Result<Types> infer_conv_weight(const Application& app) {
   KILN_CHECK(check_ranks(app, 0, 1));
-  const Shape &x = app.in(0).shape, &g = app.in(1).shape, &window = shape_attr(app.attrs, 0);
+  const Extents &x = app.in(0).shape, &g = app.in(1).shape, &window = shape_attr(app.attrs, 0);
   const size_t spatial = x.size() - 2;
   if (window.size() != spatial)
     return app.fail("window has " + std::to_string(window.size()) + " extents, for " + std::to_string(spatial) +
@@ -189,7 +189,7 @@ Result<Types> infer_window(const Application& app) {
 
 Result<Types> infer_resize(const Application& app) {
   const TensorType& x = app.in(0);
-  const Shape& to = shape_attr(app.attrs, 0);
+  const Extents& to = shape_attr(app.attrs, 0);
   KILN_CHECK(app.is_float(0));
   KILN_CHECK(app.fits(to));
   if (to.empty() || to.size() > x.shape.size()) {
