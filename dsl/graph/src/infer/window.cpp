@@ -24,10 +24,11 @@ Result<Expr> places(const Application& app, const Expr& extent, const Slide& sli
       "the window on axis " + std::to_string(axis) + " does not fit: its span and the padded extent";
   KILN_CHECK(app.ordered(Expr(1), slide.window, "the window's extent on axis " + std::to_string(axis)));
   KILN_CHECK(app.ordered(span, padded, what));
-  const Expr steps = padded - span;
-  if (slide.stride == 1) return steps + Expr(1);
-  if (auto exact = exact_quotient(app.graph.dims, steps, Expr(slide.stride))) return *exact + Expr(1);
-  return Expr::apply(dsl::AtomKind::kDiv, steps, Expr(slide.stride)) + Expr(1);
+  // (padded - span) / stride + 1 as one quotient, so that an axis in halves is div(n, 2), as authors write it.
+  const Expr steps = padded - span + Expr(slide.stride);
+  if (slide.stride == 1) return steps;
+  if (auto exact = exact_quotient(app.graph.dims, steps, Expr(slide.stride))) return *exact;
+  return Expr::apply(dsl::AtomKind::kDiv, steps, Expr(slide.stride));
 }
 
 // Attributes strides, low, high, dilation from a place on, for the spatial axes.
