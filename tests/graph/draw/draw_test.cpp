@@ -83,6 +83,14 @@ TEST(GraphDraw, BodiesAreClusters) {
   EXPECT_THAT(dot, HasSubstr("n0_1 -> i2_0 [lhead=cluster_2"));
 }
 
+TEST(GraphDraw, LoopsSayWhatIsCarriedAndStacked) {
+  const std::string dot = draw_dot(golden("bodies.kg"));
+  const std::string shape = "</B><BR/><FONT POINT-SIZE=\"8\">f32[4]</FONT><BR/><FONT POINT-SIZE=\"8\">";
+  EXPECT_THAT(dot, HasSubstr("<B>state" + shape + "next state<"));
+  EXPECT_THAT(dot, HasSubstr("<B>y" + shape + "stacked<"));
+  EXPECT_THAT(dot, HasSubstr("n0_1 -> o0_1 [label=<%1>]"));
+}
+
 TEST(GraphDraw, StatesSayWhatTheyBecome) {
   EXPECT_THAT(draw_dot(golden("mlp.kg")), HasSubstr("<B>m</B><BR/><FONT POINT-SIZE=\"8\">f32[256]</FONT><BR/><FONT "
                                                     "POINT-SIZE=\"8\">becomes m2</FONT>"));

@@ -19,7 +19,15 @@ bool is_view(const Node& node) { return info(node.op).family == Family::kView &&
 
 class Dot {
  public:
-  Dot(const Graph& graph, const DrawOptions& options) : graph_(graph), options_(options), names_(graph) {}
+  Dot(const Graph& graph, const DrawOptions& options)
+      : graph_(graph), options_(options), names_(graph), carried_(graph.bodies.size(), kNone) {
+    for (const Body& body : graph.bodies) {
+      for (const Node& node : body.nodes) {
+        if (node.op == TensorOp::kLoop)
+          carried_[bodies_of(graph, node)[0]] = static_cast<uint32_t>(int_attr(graph.attrs(node), 1));
+      }
+    }
+  }
 
   std::string run() {
     out_ = "digraph " + dsl::in_quotes(graph_.main().name) + " {\n";
@@ -41,12 +49,6 @@ class Dot {
   }
 
  private:
-  // Where an edge to a value starts, and what happens on its way.
-  struct Source {
-    std::string id;
-    std::string label;
-  };
-
   void draw_body(BodyId id, const char* indent) {
     body_id_ = id;
     body_ = &graph_.bodies[id];
@@ -74,8 +76,15 @@ class Dot {
 
   void draw_output(size_t index) {
     const Output& output = body_->outputs[index];
-    draw_end(output_id(index), "filled,bold", output.name, shape_label(output.value));
+    draw_end(output_id(index), "filled,bold", output.name, shape_label(output.value) + role_of_output(index));
     draw_edge(output.value, output_id(index), "");
+  }
+
+  // What a loop does with an output of its body.
+  std::string role_of_output(size_t index) const {
+    const uint32_t carried = carried_[body_id_];
+    if (carried == kNone) return "";
+    return "<BR/>" + small(index < carried ? "next " + body_->inputs[index].name : "stacked");
   }
 
   // An input or output.
@@ -223,7 +232,15 @@ class Dot {
       if (!way.empty()) label += (label.empty() ? "" : ": ") + way;
       value = roots_[value];
     }
+    const std::string result = result_name(value);
+    if (!result.empty()) label += (label.empty() ? "" : ", ") + result;
     out_ += indent_ + sources_[value] + " -> " + to + edge_label(label) + ";\n";
+  }
+
+  // The name of one of several results.
+  std::string result_name(ValueId value) const {
+    const NodeId node = body_->values[value].node;
+    return node == kNone || body_->nodes[node].result_count == 1 ? "" : value_names_[value];
   }
 
   static std::string edge_label(const std::string& label) {
@@ -236,6 +253,7 @@ class Dot {
   const Graph& graph_;
   const DrawOptions options_;
   const PrintNames names_;
+  std::vector<uint32_t> carried_;  // by body that a loop runs: how many of its outputs it carries
   BodyId body_id_ = 0;
   const Body* body_ = nullptr;
   std::string indent_, out_, links_;

@@ -11,7 +11,7 @@ header span { color: #777; margin-left: 12px; }
 footer { min-height: 3.2em; max-height: 9em; overflow: auto; border-top: 1px solid #ddd; }
 footer b { font-size: 14px; } footer i { color: #777; font-style: normal; } footer code { margin-left: 8px; }
 main { display: flex; flex: 1; min-height: 0; }
-#text { flex: 0 1 46%; margin: 0; padding: 10px 12px; overflow: auto; font: 12px/1.45 monospace; border-right: 1px solid #ddd; }
+#text { flex: 0 1 46%; margin: 0; padding: 10px 12px; scroll-padding: 10px 12px; overflow: auto; font: 12px/1.45 monospace; border-right: 1px solid #ddd; }
 #text:last-child { flex: 1; border: 0; }
 #text a { cursor: pointer; } #text a:hover { background: #eef; }
 #text a.chosen { background: #ffe9a8; }
@@ -49,8 +49,12 @@ if (first) first.scrollIntoView({block: 'center', inline: 'start'});
 if (svg) {
   scale = Math.max(0.6, Math.min(1.2, (drawing.clientWidth - 24) / svg.getBoundingClientRect().width)); move();
   let grip = null, moved = false;
-  drawing.onmousedown = e => { grip = [e.clientX - x, e.clientY - y]; moved = false; e.preventDefault(); };
-  window.onmousemove = e => { if (grip) { x = e.clientX - grip[0]; y = e.clientY - grip[1]; moved = true; move(); } };
+  drawing.onmousedown = e => { grip = [e.clientX - x, e.clientY - y, e.clientX, e.clientY]; moved = false; e.preventDefault(); };
+  window.onmousemove = e => {
+    if (!grip || !e.buttons) { grip = null; return; }  // it may have been let go outside of the window
+    moved = moved || Math.hypot(e.clientX - grip[2], e.clientY - grip[3]) > 3;  // a click that shakes is a click
+    if (moved) { x = e.clientX - grip[0]; y = e.clientY - grip[1]; move(); }
+  };
   window.onmouseup = () => { grip = null; };
   drawing.onwheel = e => {
     const d = drawing.getBoundingClientRect(), f = Math.exp(-e.deltaY / 500), px = e.clientX - d.left, py = e.clientY - d.top;
