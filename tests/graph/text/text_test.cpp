@@ -173,6 +173,17 @@ TEST(GraphText, LongChains) {
   EXPECT_EQ(canonical(graph).main().nodes.size(), static_cast<size_t>(kNodes));
 }
 
+// A file of a million ops is read, and refused at its last line.
+TEST(GraphText, AMillionOpsAndAMistake) {
+  constexpr int kNodes = 1'000'000;
+  std::string text = "graph g(%x: f32[4]) {\n";
+  for (int i = 0; i < kNodes; ++i) text += "  %" + std::to_string(i) + " = neg %x\n";
+  text += "  %y = add %x, %nothing\n}\n";
+  const auto graph = parse(text, "f.kg");
+  ASSERT_FALSE(graph);
+  EXPECT_THAT(graph.error().message, testing::StartsWith("f.kg:1000002:16: error: `%nothing` is not defined above"));
+}
+
 struct Refused {
   const char* text;
   const char* message;
@@ -207,19 +218,40 @@ INSTANTIATE_TEST_SUITE_P(
                 "f.kg:1:56: error: output y: two inputs are donated to it: x and z"},
         Refused{"graph g(%x: f32[4], %z: f32[5] donated to y) {\n output y = %x }",
                 "f.kg:1:43: error: input z of f32[5] cannot be donated to output y of f32[4]"},
+        Refused{"graph g(%x: f32[4] donated to y donated to z) {\n output y = %x\n output z = %x }",
+                "f.kg:1:33: error: expected `)`, found `donated`"},
+        Refused{"graph g(%x: f32[4]) {\n  %a = neg %b\n  %b = neg %a\n  output y = %a }",
+                "f.kg:2:12: error: `%b` is not defined above"},
+        Refused{"graph g(%x: f32[4], %w: f32[1, 4]) {\n  %y = add %x, %w }",
+                "f.kg:2:8: error: add: a and b have shapes [4] and [1, 4]"},
+        Refused{"graph g(%x: f32[4], %w: f32[8]) {\n  %y = add %x, %w }",
+                "f.kg:2:8: error: add: extents of axis 0 of a and b differ: 4 and 8"},
+        Refused{"dim n\ndim m\ngraph g(%x: f32[n], %w: f32[m]) {\n  %y = add %x, %w }",
+                "f.kg:4:8: error: add: extents of axis 0 of a and b are not known to be equal: n and m; use one dim "
+                "for both"},
+        Refused{"dim n\ngraph g(%x: f32[n, 4]) {\n  %y = reshape %x {shape = [n, 3]} }",
+                "f.kg:3:8: error: reshape: f32[n, 4] has 4*n elements, [n, 3] has 3*n"},
+        Refused{"dim n\ngraph g(%x: f32[n, 4]) {\n  %y = reshape %x {shape = [div(n, 2), 8]} }",
+                "f.kg:3:8: error: reshape: f32[n, 4] has 4*n elements, [div(n, 2), 8] has 8*div(n, 2): not known to be "
+                "equal"},
+        Refused{"graph g(%x: f32[4]) {\n  %y = broadcast %x {shape = [4, 2]} }",
+                "f.kg:2:8: error: broadcast: f32[4] does not broadcast to [4, 2]: axis 0 of 4 is neither 1 nor 2"},
+        Refused{"graph g(%x: f32[4]) {\n  %y = permute %x {order = [1, 0]} }",
+                "f.kg:2:8: error: permute: axis 1 in order of f32[4]; there are 0 to 0"},
         Refused{"body @b(%x: f32[4] donated to y) {}", "f.kg:1:20: error: only inputs of the graph are donated"},
         Refused{"graph g() { y }", "f.kg:1:13: error: expected a node like `%y = relu %x`, `output` or `}`"},
         Refused{"graph g() { %y = nothing }", "f.kg:1:18: error: there is no op `nothing`"},
         Refused{"graph g() { %y = neg %x }", "f.kg:1:22: error: `%x` is not defined above"},
         Refused{"graph g() { %y = neg }", "f.kg:1:18: error: neg: takes 1 operands, not 0"},
         Refused{"graph g(%x: f32[4]) {\n  %y = neg %x, %x }", "f.kg:2:8: error: neg: takes 1 operands, not 2"},
-        Refused{"graph g(%x: f32[4]) {\n  %y = neg _ }", "f.kg:2:8: error: neg: "},
+        Refused{"graph g(%x: f32[4]) {\n  %y = neg _ }", "f.kg:2:8: error: neg: operand x is missing"},
         Refused{"graph g(%x: f32[4]) {\n  %y, %z = neg %x }", "f.kg:2:3: error: neg gives 1 result, not 2"},
         Refused{"graph g(%x: f32[4]) {\n  %v = sort %x {axis = 0} }", "f.kg:2:3: error: sort gives 2 results, not 1"},
         Refused{"graph g(%x: f32[4]) {\n  %y = neg %x : f32[5] }", "f.kg:2:17: error: neg gives f32[4], not f32[5]"},
         Refused{"graph g(%x: f32[4]) {\n  %x = neg %x }", "f.kg:2:3: error: `%x` is already defined in line 1"},
         Refused{"graph g(%x: f32[4]) {\n  %y = softmax %x }", "f.kg:2:8: error: softmax lacks the attribute `axis`"},
-        Refused{"graph g(%x: f32[4]) {\n  %y = softmax %x {axis = 7} }", "f.kg:2:8: error: softmax: "},
+        Refused{"graph g(%x: f32[4]) {\n  %y = softmax %x {axis = 7} }",
+                "f.kg:2:8: error: softmax: axis 7 of f32[4]; there are 0 to 0"},
         Refused{"graph g(%x: f32[4]) {\n  %y = softmax %x {axes = 0} }",
                 "f.kg:2:20: error: softmax has no attribute `axes`"},
         Refused{"graph g(%x: f32[4]) {\n  %y = softmax %x {axis = 0, axis = 0} }",

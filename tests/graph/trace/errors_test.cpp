@@ -37,6 +37,7 @@ struct Mistake {
 const Mistake kMistakes[] = {
     // elementwise
     KILN_MISTAKE(x + w, "add: the shapes of f32[n, 4] and f32[8, 4] do not broadcast: n against 8"),
+    KILN_MISTAKE(x + zeros(f32, {m, 4}), "add: the shapes of f32[n, 4] and f32[m, 4] do not broadcast: n against m"),
     KILN_MISTAKE(where(x, x, 0), "where: the condition is f32[n, 4], not i1; compare it, as in x != 0"),
     KILN_MISTAKE(x & 1.5, "and: takes ints or i1, not f32[n, 4]"),
     KILN_MISTAKE(ids & cast(x, u32), "and: i32 and u32 have the same width and different signedness"),
