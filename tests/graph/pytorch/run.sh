@@ -1,0 +1,10 @@
+#!/bin/sh
+# run.sh PROGRAM: the comparisons with PyTorch, by the Python that KILN_PYTORCH names; skipped without one.
+if [ -z "${KILN_PYTORCH:-}" ]; then
+  echo "skipped: KILN_PYTORCH names no Python that has PyTorch"
+  exit 77
+fi
+here="$(dirname "$0")"
+rounds="${KILN_PYTORCH_ROUNDS:-30}"
+"$KILN_PYTORCH" -W ignore "$here/ops.py" --rounds "$rounds" "$1" || exit
+"$KILN_PYTORCH" -W ignore "$here/aten.py" --rounds "$rounds" "$1" || exit
