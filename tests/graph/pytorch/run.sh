@@ -8,3 +8,6 @@ here="$(dirname "$0")"
 rounds="${KILN_PYTORCH_ROUNDS:-30}"
 "$KILN_PYTORCH" -W ignore "$here/ops.py" --rounds "$rounds" "$1" || exit
 "$KILN_PYTORCH" -W ignore "$here/aten.py" --rounds "$rounds" "$1" || exit
+models="$(mktemp -d)" || exit
+trap 'rm -rf "$models"' EXIT
+"$KILN_PYTORCH" -W ignore "$here/export_models.py" "$1" "$models"

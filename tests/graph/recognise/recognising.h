@@ -30,7 +30,7 @@ inline int64_t size_of(const Graph& graph, const Expr& extent) {
   return *extent.evaluate(sizes);
 }
 
-// Numbers of both signs around 0; of ints 0 … 3; of i1 mostly 1.
+// Numbers of both signs around 0; of ints 0 … 3; of i1, and of what is called a mask, mostly 1.
 inline std::vector<Array> inputs_of(const Graph& graph) {
   std::vector<Array> out;
   int seed = 1;
@@ -45,9 +45,11 @@ inline std::vector<Array> inputs_of(const Graph& graph) {
     std::vector<double> numbers;
     for (int64_t i = 0; i < count; ++i) {
       const double wave = std::sin(static_cast<double>(i * 5 + seed * 11) * 0.7);
-      if (dsl::is_float(type.element)) numbers.push_back(wave * 2);
-      if (type.element == i1) numbers.push_back(wave > -0.8 ? 1 : 0);
-      if (dsl::is_int(type.element) && type.element != i1) numbers.push_back(static_cast<double>((i * 7 + seed) % 4));
+      const bool mask = type.element == i1 || input.name == "mask";
+      if (dsl::is_float(type.element) && !mask) numbers.push_back(wave * 2);
+      const bool first = input.name == "mask" && i % shape.back() == 0;  // no row that sees nothing
+      if (mask) numbers.push_back(first || wave > -0.8 ? 1 : 0);
+      if (dsl::is_int(type.element) && !mask) numbers.push_back(static_cast<double>((i * 7 + seed) % 4));
     }
     out.push_back(array_of(type.element, shape, numbers));
     ++seed;

@@ -213,9 +213,10 @@ struct Inputs {
 Inputs inputs_of(Matching& m, const Heads& heads, const Contraction& first, const Contraction& second, Scores& scores) {
   Inputs out;
   const auto turned = [&](ValueId value, int64_t inner) { return inner != m.rank(value) - 1; };
-  out.q = by_heads(m, first.a, heads.batch, heads.heads, turned(first.a, first.contract_a));
+  out.q = by_heads(m, unscaled(m, first.a, scores), heads.batch, heads.heads, turned(first.a, first.contract_a));
+  if (out.q == kNoValue) return {};
   out.q = unscaled(m, out.q, scores);
-  const ValueId k = by_heads(m, first.b, heads.batch, heads.groups, false);
+  const ValueId k = by_heads(m, unscaled(m, first.b, scores), heads.batch, heads.groups, false);
   if (k == kNoValue) return {};
   const ValueId unscaled_k = unscaled(m, k, scores);
   out.k = turned(first.b, first.contract_b) ? m.permuted(unscaled_k, {0, 1, 3, 2}) : unscaled_k;

@@ -24,16 +24,31 @@ size_t operands_of_type(TensorOp op) {
   return op == kAttention ? 3 : 0;
 }
 
-// x·wᵀ of a dot over the last axis of x and one of w [out, in], or of its transpose: x and w.
+// A matrix that is repeated for each of so many axes in front; a matrix itself where there are none.
+ValueId repeated_matrix(const Matching& m, ValueId value, size_t in_front) {
+  if (in_front == 0) return m.rank(value) == 2 ? value : kNoValue;
+  if (!m.is(value, kBroadcast) || m.rank(value) != static_cast<int>(in_front) + 2) return kNoValue;
+  const ValueId matrix = m.operand(value, 0);
+  const bool fits = m.rank(matrix) == 2 && m.same_extents(m.shape(matrix), std::span(m.shape(value)).last(2));
+  return fits ? matrix : kNoValue;
+}
+
+// x·wᵀ of a dot over the last axis of x and one of w [out, in], or of its transpose: x and w. Batched products have w
+// once for each of their batch axes.
 std::optional<std::array<ValueId, 2>> product_of(Matching& m, ValueId dot) {
   if (!m.is(dot, kDot)) return std::nullopt;
   const AttrList attrs = m.attrs(dot);
-  const ValueId x = m.operand(dot, 0), w = m.operand(dot, 1);
-  const bool fits = ints_attr(attrs, 0).empty() && m.rank(x) >= 1 && m.rank(w) == 2 &&
+  const std::vector<int64_t>&batch_a = ints_attr(attrs, 0), &batch_b = ints_attr(attrs, 1);
+  const auto batch = static_cast<int64_t>(batch_a.size());
+  for (int64_t i = 0; i < batch; ++i) {
+    if (batch_a[static_cast<size_t>(i)] != i || batch_b[static_cast<size_t>(i)] != i) return std::nullopt;
+  }
+  const ValueId x = m.operand(dot, 0), w = repeated_matrix(m, m.operand(dot, 1), batch_a.size());
+  const bool fits = w != kNoValue && m.rank(x) >= 1 && (batch == 0 || m.rank(x) == batch + 2) &&
                     ints_attr(attrs, 2) == std::vector<int64_t>{m.rank(x) - 1} && ints_attr(attrs, 3).size() == 1 &&
                     int_attr(attrs, 5) == 0;
   if (!fits) return std::nullopt;
-  if (ints_attr(attrs, 3)[0] == 1) return std::array{x, w};
+  if (ints_attr(attrs, 3)[0] == batch + 1) return std::array{x, w};
   return m.is(w, kPermute) ? std::optional(std::array{x, m.operand(w, 0)}) : std::nullopt;
 }
 

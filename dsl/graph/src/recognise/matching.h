@@ -116,6 +116,7 @@ ValueId find_logsumexp(Matching& m, ValueId root);      // add
 ValueId find_softmax(Matching& m, ValueId root);        // div, mul
 ValueId find_log_softmax(Matching& m, ValueId root);    // sub
 ValueId find_cross_entropy(Matching& m, ValueId root);  // neg, select, sub, reduce, mean, div, reshape
+ValueId find_smoothed(Matching& m, ValueId root);       // add
 ValueId find_rounded(Matching& m, ValueId root);        // cast
 // norms.cpp
 ValueId find_norm(Matching& m, ValueId root);        // mul, div

@@ -19,7 +19,7 @@ std::span<const Pattern> patterns_of(TensorOp op) {
   static constexpr std::array kMuls = {find_same, find_softmax, find_norm, find_weight,
                                        find_gelu, find_silu,    find_mean, find_variance};
   static constexpr std::array kPows = {find_sigmoid};
-  static constexpr std::array kAdds = {find_same, find_logsumexp, find_bias, find_linear};
+  static constexpr std::array kAdds = {find_same, find_logsumexp, find_bias, find_linear, find_smoothed};
   static constexpr std::array kSubs = {find_log_softmax, find_cross_entropy};
   static constexpr std::array kLosses = {find_cross_entropy};
   static constexpr std::array kMeans = {find_variance, find_cross_entropy};

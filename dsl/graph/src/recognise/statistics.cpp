@@ -206,7 +206,10 @@ struct Counts {
   int64_t ignored = kNothing;
 };
 std::optional<Counts> counting(const Matching& m, ValueId condition) {
-  if (!m.is(condition, kCmp) || enum_attr<Predicate>(m.attrs(condition), 0) != Predicate::kNe) return std::nullopt;
+  const bool negated = m.is(condition, kNot);
+  if (negated) condition = m.operand(condition, 0);
+  const Predicate wanted = negated ? Predicate::kEq : Predicate::kNe;
+  if (!m.is(condition, kCmp) || enum_attr<Predicate>(m.attrs(condition), 0) != wanted) return std::nullopt;
   const auto number = m.number(m.operand(condition, 1));
   if (!number) return std::nullopt;
   return Counts{m.operand(condition, 0), static_cast<int64_t>(*number)};
@@ -349,6 +352,64 @@ ValueId find_cross_entropy(Matching& m, ValueId root) {
   const ValueId y = emit_loss(m, found->picked.logits, without_casts_of_ints(m, found->picked.classes),
                               LossReduction::kNone, kNothing, found->smoothing);
   return y != kNoValue && m.same_extents(m.shape(y), m.shape(root)) ? y : kNoValue;
+}
+
+namespace {
+
+// number·value
+std::pair<double, ValueId> scaled(const Matching& m, ValueId value) {
+  for (size_t i = 0; m.is(value, kMul) && i < 2; ++i) {
+    if (const auto number = m.number(m.operand(value, i))) return {*number, m.operand(value, 1 - i)};
+  }
+  const auto divisor = m.is(value, kDiv) ? m.number(m.operand(value, 1)) : std::nullopt;
+  return divisor && *divisor != 0 ? std::pair(1 / *divisor, m.operand(value, 0)) : std::pair(1.0, value);
+}
+
+// -Σ log_softmax(logits) over the classes of each row, 0 in rows that the loss ignores.
+bool is_even_loss(const Matching& m, ValueId value, const Loss& loss) {
+  if (!m.is(value, kSelect)) return false;
+  ValueId condition = m.operand(value, 0), kept = m.operand(value, 1), zero = m.operand(value, 2);
+  const bool ignores = m.is(condition, kCmp) && enum_attr<Predicate>(m.attrs(condition), 0) == Predicate::kEq;
+  if (ignores) std::swap(kept, zero);
+  const auto number = m.is(condition, kCmp) ? m.number(m.operand(condition, 1)) : std::nullopt;
+  const auto own = ignores && number ? std::optional(Counts{m.operand(condition, 0), static_cast<int64_t>(*number)})
+                                     : counting(m, condition);
+  if (!own || own->ignored != loss.ignored || !m.is_number(zero, 0) || !m.is(kept, kNeg)) return false;
+  if (without_casts_of_ints(m, own->targets) != without_casts_of_ints(m, loss.targets)) return false;
+  const auto sum = sum_of(m, m.operand(kept, 0));
+  const int64_t last = m.rank(loss.logits) - 1;
+  return sum && !sum->keep && sum->axes == std::vector<int64_t>{last} && m.is(sum->of, kLogSoftmax) &&
+         m.operand(sum->of, 0) == loss.logits && int_attr(m.attrs(sum->of), 0) == last;
+}
+
+// The same, reduced as the loss is.
+bool is_even_part(const Matching& m, ValueId value, const Loss& loss) {
+  if (loss.reduction == LossReduction::kNone) return is_even_loss(m, value, loss);
+  if (loss.reduction == LossReduction::kMean) {
+    if (!m.is(value, kDiv) || !counts_the_same(m, m.operand(value, 1), {loss.targets, loss.ignored})) return false;
+    value = m.operand(value, 0);
+  }
+  const auto sum = sum_of(m, value);
+  return sum && m.rank(value) == 0 && is_even_loss(m, sum->of, loss);
+}
+
+}  // namespace
+
+// (1 - s)·loss + s/C·(the loss with each of C classes for a target), as PyTorch writes it: both reduced on their own.
+ValueId find_smoothed(Matching& m, ValueId root) {
+  for (size_t i = 0; i < 2; ++i) {
+    const auto [keeps, one] = scaled(m, m.operand(root, i));
+    const auto [smooths, even] = scaled(m, m.operand(root, 1 - i));
+    const auto loss = loss_at(m, one);
+    if (!loss || loss->smoothing != 0 || !is_even_part(m, even, *loss)) continue;
+    const auto classes = m.shape(loss->logits).back().as_constant();
+    if (!classes) continue;
+    const double smoothing = smooths * static_cast<double>(*classes);
+    if (!m.near(keeps, 1 - smoothing, m.type(root).element) || smoothing < 0 || smoothing > 1) continue;
+    return m.emit(kCrossEntropy, {loss->logits, loss->targets},
+                  {static_cast<int64_t>(loss->reduction), loss->ignored, smoothing});
+  }
+  return kNoValue;
 }
 
 }  // namespace kiln::graph::recognition
