@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "examples/adamw.h"
@@ -215,30 +216,67 @@ TEST(Examples, ResnetTrainsAndInfersAlike) {
   for (int64_t i = 0; i < inferred[0].count(); ++i) EXPECT_NEAR(inferred[0].number(i), trained[0].number(i), 1e-3);
 }
 
-// A step of noise 0 and equal alphas gives the image back; all others run, and give finite numbers.
-TEST(Examples, TheOthersRun) {
-  const auto finite = [](const GraphDef& def, const std::map<std::string, int64_t>& sizes) {
-    ASSERT_TRUE(def.ir().ok());
-    std::vector<Array> in = random_inputs(*def.ir(), sizes, 0.3, 5);
-    for (size_t i = 0; i < in.size(); ++i) {
-      const std::string& name = def.ir()->main().inputs[i].name;
-      if (name == "alpha") in[i] = array_of(f32, {2}, {0.5, 0.5});
-      if (name == "next_alpha") in[i] = array_of(f32, {2}, {0.75, 0.75});
-      if (name == "mask") in[i] = array_of(i1, {2, 3}, {1, 1, 1, 1, 1, 0});
-    }
-    for (const Array& out : run(def, in, sizes)) {
-      double most = 0;
-      for (int64_t i = 0; i < out.count(); ++i) {
-        ASSERT_TRUE(std::isfinite(out.number(i)));
-        most = std::max(most, std::abs(out.number(i)));
-      }
-      EXPECT_GT(most, 0);
-    }
-  };
-  finite(bert_layer({.width = 8, .heads = 2, .inner = 16}), {{"batch", 2}, {"places", 3}});
-  finite(dlrm({.tables = 3, .rows = 4, .width = 4, .dense = 3}), {{"batch", 2}, {"ids", 5}});
-  finite(diffusion_step(4, 8), {{"batch", 2}, {"size", 8}});
-  finite(mamba_block({.width = 4, .states = 2, .window = 3}), {{"batch", 2}, {"places", 5}});
+// --- what PyTorch computes: references.json ---
+
+// 0.3·sin(0.7·i + 1.3·k), as make_references.py has it.
+Array wave(int64_t k, const std::vector<int64_t>& shape) {
+  Array out = own(f32, shape);
+  for (int64_t i = 0; i < out.count(); ++i) {
+    const double value = 0.3 * std::sin(0.7 * static_cast<double>(i) + 1.3 * static_cast<double>(k));
+    set_bits(out, i, dsl::bits_from_double(f32, value));
+  }
+  return out;
+}
+
+// The only output beside PyTorch's, with waves for the inputs that are not given.
+void expect_reference(const std::string& name, const GraphDef& def, const std::map<std::string, Array>& given,
+                      const std::map<std::string, int64_t>& sizes) {
+  SCOPED_TRACE(name);
+  std::ifstream file(KILN_SOURCE_DIR "/tests/graph/examples/references.json");
+  const auto reference = nlohmann::json::parse(file)[name];
+  ASSERT_TRUE(def.ir().ok()) << def.ir().error().message;
+  std::vector<Array> in = random_inputs(*def.ir(), sizes, 1, 1);
+  for (size_t k = 0; k < in.size(); ++k) {
+    const auto known = given.find(def.ir()->main().inputs[k].name);
+    in[k] = known == given.end() ? wave(static_cast<int64_t>(k), in[k].shape) : known->second;
+  }
+  const std::vector<Array> out = run(def, in, sizes);
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_EQ(out[0].shape, reference["shape"].get<std::vector<int64_t>>());
+  const auto wanted = reference["data"].get<std::vector<double>>();
+  ASSERT_EQ(static_cast<size_t>(out[0].count()), wanted.size());
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    ASSERT_NEAR(out[0].number(static_cast<int64_t>(i)), wanted[i], 1e-5 * (1 + std::abs(wanted[i]))) << i;
+  }
+}
+
+TEST(Examples, BertIsPyTorchs) {
+  expect_reference("bert_layer", bert_layer({.width = 8, .heads = 2, .inner = 16}),
+                   {{"mask", array_of(i1, {2, 3}, {1, 1, 1, 1, 1, 0})}}, {{"batch", 2}, {"places", 3}});
+}
+
+TEST(Examples, DlrmIsPyTorchs) {
+  std::map<std::string, Array> given;
+  for (int i = 0; i < 3; ++i) {
+    std::vector<double> ids;
+    for (int j = 0; j < 5; ++j) ids.push_back((3 * j + i) % 4);
+    given["ids" + std::to_string(i)] = array_of(i64, {5}, ids);
+    given["offsets" + std::to_string(i)] = array_of(i64, {2}, {0, static_cast<double>(i + 1)});
+  }
+  expect_reference("dlrm", dlrm({.tables = 3, .rows = 4, .width = 4, .dense = 3}), given, {{"batch", 2}, {"ids", 5}});
+}
+
+TEST(Examples, DiffusionIsPyTorchs) {
+  expect_reference("diffusion_step", diffusion_step(4, 8),
+                   {{"step", array_of(f32, {2}, {3, 10})},
+                    {"alpha", array_of(f32, {2}, {0.5, 0.25})},
+                    {"next_alpha", array_of(f32, {2}, {0.75, 0.5})}},
+                   {{"batch", 2}, {"size", 8}});
+}
+
+TEST(Examples, MambaIsPyTorchs) {
+  expect_reference("mamba_block", mamba_block({.width = 4, .states = 2, .window = 3}), {},
+                   {{"batch", 2}, {"places", 5}});
 }
 
 // A later place of Mamba changes no earlier one.
