@@ -61,6 +61,7 @@ const std::vector<Case>& cases() {
       {"negated_twice", {f32}, [](Tensors x) { return -(-x[0]); }, {}},
       {"both_negated", {f32, f32}, [](Tensors x) { return (-x[0]) * (-x[1]); }, {"mul"}},
       {"abs_of_sign_change", {f32}, [](Tensors x) { return abs(abs(-x[0])); }, {"abs"}},
+      {"abs_of_sign_change", {u8}, [](Tensors x) { return abs(abs(-x[0])); }, {"abs", "neg"}},
       {"min_of_itself", {f32}, [](Tensors x) { return max(min(x[0], x[0]), x[0]); }, {}},
       {"int_times_zero", {i32}, [](Tensors x) { return x[0] * 0; }, {"full"}},
       {"int_minus_itself", {i32}, [](Tensors x) { return x[0] - x[0]; }, {"full"}},

@@ -71,8 +71,9 @@ ValueId both_negated(const Site& s) {
   return s.simplifier.make(s.op, {s.simplifier.operand(*a, 0), s.simplifier.operand(*b, 0)});
 }
 
+// -x of an unsigned x wraps: its magnitude is it itself.
 ValueId abs_of_sign_change(const Site& s) {
-  if (const Node* neg = s.simplifier.node(s.in(0), kNeg))
+  if (const Node* neg = s.simplifier.node(s.in(0), kNeg); neg && dsl::info(s.type.element).is_signed)
     return s.simplifier.make(kAbs, {s.simplifier.operand(*neg, 0)});
   return s.simplifier.node(s.in(0), kAbs) ? s.in(0) : kNoValue;
 }
@@ -114,7 +115,7 @@ std::vector<RuleRow> arithmetic_rules() {
       {{"minus_negated", "x - -y", "x + y", kIeee, ""}, {kSub}, minus_negated},
       {{"negated_twice", "--x", "x", kIeee, ""}, {kNeg}, negated_twice},
       {{"both_negated", "-x * -y", "x * y", kIeee, "div too"}, {kMul, kDiv}, both_negated},
-      {{"abs_of_sign_change", "abs(-x)", "abs(x)", kIeee, "abs(abs(x)) too"}, {kAbs}, abs_of_sign_change},
+      {{"abs_of_sign_change", "abs(-x)", "abs(x)", kIeee, "not of unsigned x; abs(abs(x)) too"}, {kAbs}, abs_of_sign_change},
       {{"min_of_itself", "min(x, x)", "x", kIeee, "max, and, or too"}, {kMin, kMax, kAnd, kOr}, of_itself},
       {{"int_times_zero", "x * 0", "0", kIeee, "ints"}, {kMul}, int_times_zero},
       {{"int_minus_itself", "x - x", "0", kIeee, "ints; xor too"}, {kSub, kXor}, int_minus_itself},
