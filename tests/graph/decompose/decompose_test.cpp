@@ -11,7 +11,6 @@
 #include "decompose/samples.h"
 #include "kiln/graph/builder.h"
 #include "kiln/graph/evaluate.h"
-#include "kiln/graph/evaluate.h"
 
 namespace kiln::graph::decomposing {
 namespace {

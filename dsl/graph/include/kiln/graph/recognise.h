@@ -20,9 +20,9 @@ struct Recognised {
 //
 // The same: for real numbers, and in what overflows, cancels or is NaN. So e^x/Σe^x without a max is no softmax. What
 // differs: roundings (1/sqrt for rsqrt, a factor for a divisor; small floats round once, at the composite's end), and
-// rows of attention that masks leave nothing: 0 where softmax alone gives NaN; where numbers hide instead, of two masks,
-// another mean of what is hidden; e^x of the least number of a type, or -1e30, less a score, which counts as 0 as it is
-// in floats.
+// rows of attention that masks leave nothing: 0 where softmax alone gives NaN; where numbers hide instead, of two
+// masks, another mean of what is hidden; e^x of the least number of a type, or -1e30, less a score, which counts as 0
+// as it is in floats.
 Result<Recognised> recognise(const Graph& graph);
 
 }  // namespace kiln::graph
