@@ -9,7 +9,7 @@ constexpr const char* kRows = R"(dim n: 1..64
 graph rows(%x: f32[n], %a: f32[]) {
   %b = broadcast %a {shape = [n]} : f32[n]
   %y = mul %x, %b : f32[n]
-  %s = reduce_sum %y {axes = [0]} : f32[]
+  %s = reduce %y {kind = sum, axes = [0]} : f32[]
   output y = %y
   output s = %s
 }
