@@ -111,4 +111,11 @@ Result<dsl::CompileRequest> request_of(const wire::EntryView& entry) {
   return dsl::decode_request(body->canonical, body->debug);
 }
 
+std::optional<graph::PlanRequest> plan_request_of(const wire::EntryView& entry) {
+  auto body = wire::split_compile_body(entry.request);
+  if (!body || !graph::is_plan_request(body->canonical)) return std::nullopt;
+  auto request = graph::decode_plan_request(body->canonical, body->debug);
+  return request ? std::optional(std::move(*request)) : std::nullopt;
+}
+
 }  // namespace kiln::cli

@@ -2,10 +2,12 @@
 // without a daemon. docs/reference/cache-format.md is the manual.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "kiln/dsl/binary.h"
+#include "kiln/graph/plan_request.h"
 #include "kiln/wire/entry.h"
 
 namespace kiln::cli {
@@ -43,5 +45,7 @@ Result<EntryFile> find_by_key(const std::string& root, const std::string& digits
 
 // The request that the entry answers.
 Result<dsl::CompileRequest> request_of(const wire::EntryView& entry);
+// The same of a graph's plan; none where the request is a kernel's, or cannot be read.
+std::optional<graph::PlanRequest> plan_request_of(const wire::EntryView& entry);
 
 }  // namespace kiln::cli

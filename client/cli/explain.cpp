@@ -7,6 +7,7 @@
 #include "differences.h"
 #include "entries.h"
 #include "kiln/client/connection.h"
+#include "kiln/graph/plan.h"
 #include "kiln/wire/json.h"
 #include "kiln/wire/printable.h"
 
@@ -48,16 +49,25 @@ void print_request(const dsl::CompileRequest& request) {
   print_field("emit", request.emit);
 }
 
+void print_plan_request(const graph::PlanRequest& request) {
+  print_field("graph", request.graph.main().name + ", " + std::to_string(request.graph.main().nodes.size()) + " nodes");
+  print_field("target", request.target);
+  print_field("fuse", request.options.fuse ? "yes" : "no");
+  print_field("emit", graph::kPlanEmit);
+}
+
 Result<void> print_entry(const EntryFile& file) {
   auto entry = load_entry(file);
   if (!entry) return invalid_argument(file.path + ": " + entry.error().message);
   print_field("key", to_hex(file.key));
   print_field("file", file.path);
-  auto request = request_of(entry->view);
-  if (request)
+  if (const auto plan = plan_request_of(entry->view)) {
+    print_plan_request(*plan);
+  } else if (const auto request = request_of(entry->view)) {
     print_request(*request);
-  else
+  } else {
     print_field("request", request.error().message);
+  }
   auto record = wire::parse_object(entry->view.record);
   if (!record) return record.error();
   wire::Fields fields(*record);

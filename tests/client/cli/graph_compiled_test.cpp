@@ -92,5 +92,24 @@ TEST_F(GraphCompiled, BenchTimesRuns) {
       << without.errors;
 }
 
+// Plans are entries of the cache as kernels are.
+TEST_F(GraphCompiled, EntriesOfPlansAreExplainedAndReproduced) {
+  ASSERT_EQ(run({"--target", "interp"}).code, 0);
+  std::string key;
+  for (int tries = 0; key.empty() && tries < 100; ++tries) {  // it is written behind the answer
+    const std::string listed = kiln({"cache", "ls"}).output;
+    if (const size_t at = listed.find("  rows  interp"); at != std::string::npos) key = listed.substr(at - 64, 64);
+    if (key.empty()) ::usleep(50'000);
+  }
+  ASSERT_EQ(key.size(), 64u);
+  const Outcome explained = kiln({"explain", key});
+  EXPECT_EQ(explained.code, 0) << explained.errors;
+  EXPECT_NE(explained.output.find("graph        rows, 3 nodes\ntarget       interp\n"), std::string::npos)
+      << explained.output;
+  const Outcome again = kiln({"reproduce", key, "-o", path("plan")});
+  EXPECT_EQ(again.code, 0) << again.errors;
+  EXPECT_NE((again.output + again.errors).find("the same "), std::string::npos) << again.output << again.errors;
+}
+
 }  // namespace
 }  // namespace kiln::cli::testing
