@@ -54,6 +54,7 @@ Tensor in_order(const Tensor& y, const std::vector<WindowAxis>& axes, int rank, 
 }
 
 Tensor end_of(ElementType type, bool lowest) {
+  if (type == ElementType::kF8E4M3) return full({}, lowest ? -448.0 : 448.0, type);  // has no infinity
   if (dsl::is_float(type)) {
     const double infinity = std::numeric_limits<double>::infinity();
     return full({}, lowest ? -infinity : infinity, type);
