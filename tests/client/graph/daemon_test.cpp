@@ -1,8 +1,10 @@
 // Graphs through a daemon of this test's own: its plans, their kernels, and what they compute beside the evaluator.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-#include <cmath>
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <random>
@@ -144,6 +146,28 @@ TEST_F(GraphService, HandlesOutliveTheirClient) {
   }
   stop_daemon();
   expect_as_evaluated(mlp(), mlp_inputs(7), *fn);
+}
+
+// Also with an arena and sizes that the parent has met, and with threads of OpenMP that are in the parent alone.
+TEST_F(GraphService, HandlesRunInTheChildOfAFork) {
+  Client client(options());
+  auto fn = client.compile(mlp());
+  ASSERT_TRUE(fn) << fn.error().message;
+  const std::vector<Array> inputs = mlp_inputs(64);
+  std::vector<ArrayView> views;
+  for (const Array& input : inputs) views.push_back(client::array(input));
+  auto before = (*fn)(views);
+  ASSERT_TRUE(before) << before.error().message;
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    auto mine = (*fn)(views);
+    ::_exit(mine && std::ranges::equal((*mine)[0].as<float>(), (*before)[0].as<float>()) ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  expect_as_evaluated(mlp(), inputs, *fn);
 }
 
 TEST_F(GraphService, ClientsAtOnceShareEachCompile) {
