@@ -10,16 +10,17 @@ namespace {
 
 std::string input_text(const graph::Plan& plan, size_t i) { return "input `" + plan.inputs[i].name + "`"; }
 
-// What the types say nothing about.
-Result<void> check_array(const ArrayView& array, uint64_t bytes, const std::string& name) {
+// What the types say nothing about. `name` is asked for where something is wrong.
+template <class Name>
+Result<void> check_array(const ArrayView& array, uint64_t bytes, const Name& name) {
   if (!array.strides.empty() && array.strides.size() != array.shape.size()) {
-    return invalid_argument(name + " has " + std::to_string(array.strides.size()) + " strides for the shape " +
+    return invalid_argument(name() + " has " + std::to_string(array.strides.size()) + " strides for the shape " +
                             type_text(array));
   }
   if (bytes == 0) return {};
-  if (array.data == nullptr) return invalid_argument(name + " is " + type_text(array) + ", but its data are null");
+  if (array.data == nullptr) return invalid_argument(name() + " is " + type_text(array) + ", but its data are null");
   if (array.strides.empty() && array.bytes < bytes) {
-    return invalid_argument(name + " is " + type_text(array) + ", which takes " + std::to_string(bytes) +
+    return invalid_argument(name() + " is " + type_text(array) + ", which takes " + std::to_string(bytes) +
                             " bytes; there are " + std::to_string(array.bytes));
   }
   return {};
@@ -130,7 +131,7 @@ Result<void> Run::check_output(size_t output, const ArrayView& array, std::span<
     return invalid_argument(name + " is " + type_text(expected) + " for these inputs, and its array is " +
                             type_text(array));
   }
-  if (auto fine = check_array(array, tensor.bytes, name); !fine) return fine;
+  if (auto fine = check_array(array, tensor.bytes, [&] { return name; }); !fine) return fine;
   if (!array.writable) return invalid_argument(name + ": its array is read only");
   if (!is_plain(array)) return invalid_argument(name + ": its array is not row-major and aligned");
   for (size_t other = 0; other < output; ++other) {
@@ -149,7 +150,8 @@ Result<void> Run::check_output(size_t output, const ArrayView& array, std::span<
 
 Result<void> Run::choose_memory(std::span<const ArrayView> outputs) {
   for (size_t i = 0; i < inputs_.size(); ++i) {
-    if (auto fine = check_array(inputs_[i], sized_.inputs[i].bytes, input_text(plan_, i)); !fine) return fine;
+    if (auto fine = check_array(inputs_[i], sized_.inputs[i].bytes, [&] { return input_text(plan_, i); }); !fine)
+      return fine;
     plain_.push_back(is_plain(inputs_[i]));
     in_.push_back(inputs_[i].data);
   }
