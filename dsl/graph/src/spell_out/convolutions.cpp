@@ -66,9 +66,8 @@ std::vector<Tensor> spell_conv(const Composite& c) {
   Shape outs;
   for (int i = 0; i < spatial; ++i) {
     const auto at = static_cast<size_t>(i);
-    outs.push_back((x.extent(2 + i) + attrs.low[at] + attrs.high[at] - attrs.dilation[at] * (window[at] - 1) - 1) /
-                       attrs.strides[at] +
-                   1);
+    outs.push_back(window_count(x.extent(2 + i), window[at], attrs.strides[at], attrs.low[at], attrs.high[at],
+                                attrs.dilation[at]));
   }
   // [O…, S…, N, G, C]
   const Tensor seen = windows_of(in_groups(x, 1, attrs.groups), spatial_axes(attrs, window, outs, 3), zero_of(x));

@@ -23,6 +23,8 @@ struct WindowAxis {
   Dim out;  // how many windows
   int64_t size, stride, low, high, dilation;
 };
+// How many windows there are along an axis, in the form that the rules of types give it.
+Dim window_count(const Dim& extent, int64_t size, int64_t stride, int64_t low, int64_t high, int64_t dilation);
 // [windows' places…, places inside…, other axes of x in order]; beyond the edges is the value.
 Tensor windows_of(const Tensor& x, const std::vector<WindowAxis>& axes, const Tensor& beyond);
 // The transpose of the index map: for each place of x along the axes, and each place inside of a window, the element

@@ -1,6 +1,7 @@
 // Windows as looks at places, and what goes back through them.
 #include <limits>
 
+#include "kiln/graph/extents.h"
 #include "spell_out/spellings.h"
 #include "trace/trace.h"
 
@@ -151,6 +152,15 @@ Tensor owners_of(const Tensor& g, const std::vector<WindowAxis>& axes, const Sha
   return where(broadcast_to(reshape(has_owner, mask), looked.shape()), looked, zeros_like(looked));
 }
 
+Dim window_count(const Dim& extent, int64_t size, int64_t stride, int64_t low, int64_t high, int64_t dilation) {
+  Dim steps = extent + low + high - dilation * (size - 1) - 1 + stride;
+  if (stride == 1) return steps;
+  Trace& trace = *Trace::current();
+  const auto expr = trace.expr(steps, "window", SourceLocation());
+  const auto exact = expr ? exact_quotient(trace.graph().dims, *expr, Expr(stride)) : std::nullopt;
+  return exact ? trace.dim(*exact) : steps / stride;
+}
+
 std::vector<Tensor> spell_window(const Composite& c) {
   const Tensor& x = c[0];
   const auto kind = enum_attr<WindowKind>(c.attrs, 0);
@@ -158,8 +168,7 @@ std::vector<Tensor> spell_window(const Composite& c) {
              &high = ints_attr(c.attrs, 4), &dilation = ints_attr(c.attrs, 5);
   Shape out;
   for (size_t i = 0; i < size.size(); ++i) {
-    out.push_back((x.extent(static_cast<int>(i)) + low[i] + high[i] - dilation[i] * (size[i] - 1) - 1) / strides[i] +
-                  1);
+    out.push_back(window_count(x.extent(static_cast<int>(i)), size[i], strides[i], low[i], high[i], dilation[i]));
   }
   const std::vector<WindowAxis> axes = window_axes(c, out);
   if (axes.empty()) return {x};
@@ -194,8 +203,7 @@ std::vector<Tensor> spell_window_pick(const Composite& c) {
              &high = ints_attr(c.attrs, 4), &dilation = ints_attr(c.attrs, 5);
   Shape out;
   for (size_t i = 0; i < size.size(); ++i) {
-    out.push_back((x.extent(static_cast<int>(i)) + low[i] + high[i] - dilation[i] * (size[i] - 1) - 1) / strides[i] +
-                  1);
+    out.push_back(window_count(x.extent(static_cast<int>(i)), size[i], strides[i], low[i], high[i], dilation[i]));
   }
   const std::vector<WindowAxis> axes = window_axes(c, out);
   if (axes.empty()) return {t};
