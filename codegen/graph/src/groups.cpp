@@ -59,9 +59,17 @@ std::optional<Coords> spread(const Coords& coords, std::span<const Expr> from, s
   return next == from.size() ? std::optional(out) : std::nullopt;
 }
 
-bool is_reduce_anchor(TensorOp op) { return op == TensorOp::kReduce; }
+bool is_reduce_anchor(TensorOp op) { return graph::info(op).family == Family::kReduce; }
 
 }  // namespace
+
+std::vector<int64_t> reduced_axes(const Graph& graph, const Node& node) {
+  const graph::AttrList& attrs = graph.attrs(node);
+  if (node.op == TensorOp::kArgReduce) return {graph::int_attr(attrs, graph::attr_index(node.op, "axis"))};
+  return graph::ints_attr(attrs, graph::attr_index(node.op, "axes"));
+}
+
+size_t reduced_tensors(const Node& node) { return node.op == TensorOp::kReduceCustom ? node.operand_count / 2 : 1; }
 
 Coords anchor_place(const Graph& graph, const Group& group, uint32_t anchor, const Coords& domain) {
   if (group.form != Group::Form::kReduce) return domain;
@@ -105,7 +113,9 @@ Source source_of(const Graph& graph, const Grouping& grouping, uint32_t group, V
   if (grouping.group_of[number] == group) {
     const auto& anchors = grouping.groups[group].anchors;
     const auto found = std::find(anchors.begin(), anchors.end(), number);
-    if (found != anchors.end()) return {Way::kAnchor, static_cast<uint32_t>(found - anchors.begin())};
+    if (found != anchors.end()) {
+      return {Way::kAnchor, static_cast<uint32_t>(found - anchors.begin()) + (value - node.first_result)};
+    }
     return {Way::kInline};
   }
   const uint32_t home = grouping.group_of[number];
@@ -155,6 +165,8 @@ class Grouper {
   bool depends(uint32_t group, uint32_t on) const;
   bool may_join(const Groups& reached, uint32_t group) const;
   bool computes(uint32_t group, ValueId value);
+  bool computes_at(uint32_t group, ValueId value, const Coords& coords);
+  void add_anchor(uint32_t group, NodeId number, const Groups& reached);
 
   void place(NodeId number);
   bool join_reduction(NodeId number, const Groups& reached);
@@ -242,12 +254,16 @@ bool Grouper::may_join(const Groups& reached, uint32_t group) const {
 bool Grouper::computes(uint32_t group, ValueId value) {
   Draft& draft = drafts_[group];
   const auto coords = value_place(graph_, draft.nest.space, out_.groups[group], value, draft.domain);
-  if (!coords) return false;
+  return coords && computes_at(group, value, *coords);
+}
+
+bool Grouper::computes_at(uint32_t group, ValueId value, const Coords& coords) {
+  Draft& draft = drafts_[group];
   NestBuilder builder(
       graph_, draft.nest, [&](ValueId each) { return trial_source(group, each); },
       [&](uint32_t anchor) { return anchor_place(graph_, out_.groups[group], anchor, draft.domain); });
   const size_t steps = draft.nest.steps.size(), bound = draft.nest.bound.size();
-  const bool fits = builder.at(value, *coords).has_value();
+  const bool fits = builder.at(value, coords).has_value();
   draft.nest.steps.resize(steps);
   draft.nest.bound.resize(bound);
   return fits;
@@ -262,18 +278,33 @@ void Grouper::add_to(uint32_t group, NodeId number, const Groups& reached) {
   if (!is_view(node.op)) out_.groups[group].values.push_back(node.first_result);
 }
 
+void Grouper::add_anchor(uint32_t group, NodeId number, const Groups& reached) {
+  const Node& node = body_.nodes[number];
+  add_to(group, number, reached);
+  for (uint32_t i = 0; i < node.result_count; ++i) {
+    out_.groups[group].anchors.push_back(number);
+    if (i > 0) out_.groups[group].values.push_back(node.first_result + i);
+  }
+}
+
 bool Grouper::join_reduction(NodeId number, const Groups& reached) {
   const Node& node = body_.nodes[number];
-  const auto& axes = graph::ints_attr(graph_.attrs(node), graph::attr_index(node.op, "axes"));
-  const ValueId x = body_.operands_of(node)[0];
+  const std::vector<int64_t> axes = reduced_axes(graph_, node);
+  const auto operands = body_.operands_of(node);
+  const size_t tensors = reduced_tensors(node);
+  const auto fits = [&](uint32_t group) {
+    for (size_t i = 0; i < operands.size(); ++i) {
+      if (i < tensors ? !computes(group, operands[i]) : !computes_at(group, operands[i], {})) return false;
+    }
+    return true;
+  };
   for (size_t i = out_.groups.size(), tried = 0; i-- > 0 && tried < 8;) {
     const auto group = static_cast<uint32_t>(i);
     Group& to = out_.groups[i];
-    if (to.form != Group::Form::kReduce || to.domain != type(x).shape || to.reduced != axes) continue;
+    if (to.form != Group::Form::kReduce || to.domain != type(operands[0]).shape || to.reduced != axes) continue;
     ++tried;
-    if (!may_join(reached, group) || !computes(group, x)) continue;
-    to.anchors.push_back(number);
-    add_to(group, number, reached);
+    if (!may_join(reached, group) || !fits(group)) continue;
+    add_anchor(group, number, reached);
     return true;
   }
   return false;
@@ -306,11 +337,9 @@ void Grouper::place(NodeId number) {
   }
   if (is_reduce_anchor(node.op)) {
     if (may_fuse(number) && join_reduction(number, reach)) return;
-    const auto& axes = graph::ints_attr(graph_.attrs(node), graph::attr_index(node.op, "axes"));
     const uint32_t group = add_group(Group::Form::kReduce, type(body_.operands_of(node)[0]).shape, number);
-    out_.groups[group].reduced = axes;
-    out_.groups[group].anchors.push_back(number);
-    add_to(group, number, reach);
+    out_.groups[group].reduced = reduced_axes(graph_, node);
+    add_anchor(group, number, reach);
     return;
   }
   const bool is_dot = node.op == TensorOp::kDot;
@@ -320,6 +349,14 @@ void Grouper::place(NodeId number) {
   add_to(group, number, reach);
   for (uint32_t i = 1; i < node.result_count; ++i) out_.groups[group].values.push_back(node.first_result + i);
 }
+
+// Of the ops that have kernels of their own: those that compute what they read where they read it.
+bool reads_once(TensorOp op) {
+  const Family family = graph::info(op).family;
+  return family == Family::kScan || family == Family::kOrder || op == TensorOp::kScatter || op == TensorOp::kIndexPut;
+}
+
+bool reads_often(TensorOp op) { return op == TensorOp::kDot || op == TensorOp::kSort || op == TensorOp::kTopk; }
 
 // What a view is of. Views of views have one source.
 void Grouper::keep_source(ValueId value) {
@@ -395,8 +432,8 @@ void Grouper::keep_in_memory() {
         graph::info(node.op).family != Family::kMake) {
       out_.in_memory[value] = true;
     }
-    if (group != kNone && out_.groups[group].form == Group::Form::kAlone) keep_operands(node);
-    if (group != kNone && node.op == TensorOp::kDot) {
+    if (group != kNone && out_.groups[group].form == Group::Form::kAlone && !reads_once(node.op)) keep_operands(node);
+    if (group != kNone && reads_often(node.op)) {
       for (const ValueId operand : body_.operands_of(node)) keep_prologue(operand);
     }
     for (const ValueId operand : body_.operands_of(node)) {

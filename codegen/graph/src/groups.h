@@ -22,10 +22,11 @@ struct Group {
   Form form = Form::kMap;
   std::vector<Expr> domain;      // extents of the space that it runs over; kDot: of the product's result
   std::vector<int64_t> reduced;  // kReduce: axes of the domain
-  std::vector<NodeId> anchors;   // by number
-  std::vector<ValueId> values;   // what is computed in it, and not views, in order
-  std::vector<ValueId> roots;    // those of its values that go to memory
-  std::set<uint32_t> needs;      // groups whose roots it reads
+  // By number. A reduction of several tensors stands there as often as it has results, side by side.
+  std::vector<NodeId> anchors;
+  std::vector<ValueId> values;  // what is computed in it, and not views, in order
+  std::vector<ValueId> roots;   // those of its values that go to memory
+  std::set<uint32_t> needs;     // groups whose roots it reads
 };
 
 struct Grouping {
@@ -44,6 +45,11 @@ Grouping group_nodes(const graph::Graph& graph, const GroupingOptions& options);
 
 // How the values of a group come to be, for its nest.
 Source source_of(const graph::Graph& graph, const Grouping& grouping, uint32_t group, ValueId value);
+
+// The axes that a reduction takes away.
+std::vector<int64_t> reduced_axes(const graph::Graph& graph, const graph::Node& node);
+// How many tensors a reduction combines at once; its operands behind them are where it begins.
+size_t reduced_tensors(const graph::Node& node);
 
 // Axes for the domain: an extent of 1 has the place 0.
 Coords add_axes(IndexSpace& space, std::span<const Expr> domain);

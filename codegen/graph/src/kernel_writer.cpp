@@ -1,5 +1,6 @@
 #include "kernel_writer.h"
 
+#include "combiner.h"
 #include "kiln/dsl/library.h"
 
 namespace kiln::planner {
@@ -9,14 +10,14 @@ using graph::kNone;
 using graph::Node;
 using lang::Value;
 
-namespace {
-
 Error no_kernel(const Graph& graph, NodeId number) {
   const Node& node = graph.main().nodes[number];
   const std::string place = graph.location_text(node.loc);
   return error(ErrorCode::kCompileFailed,
                (place.empty() ? "" : place + ": ") + "there is no kernel for `" + graph::info(node.op).name + "` yet");
 }
+
+namespace {
 
 void add_dims(const IndexSpace& space, const Expr& expr, std::set<uint32_t>& out) {
   for (const dsl::Term& term : expr.terms()) {
@@ -90,7 +91,7 @@ KernelArguments Signature::bind(const dsl::TracedParams& traced) const {
 }
 
 Signature signature_of(const Nest& nest, std::span<const Stored> stores, std::span<const StepId> wanted,
-                       std::span<const ConstParam> consts) {
+                       std::span<const ConstParam> consts, std::span<const Expr> numbers) {
   Signature out;
   std::set<ValueId> seen;
   std::set<uint32_t> dims;
@@ -119,6 +120,7 @@ Signature signature_of(const Nest& nest, std::span<const Stored> stores, std::sp
     if (!is_bound) add_dims(nest.space, nest.space.extent(axis), dims);
   }
   for (const Stored& store : stores) add_dims(nest.space, store.offset, dims);
+  for (const Expr& number : numbers) add_dims(nest.space, number, dims);
   for (const Stored& store : stores) add_tensor(store.value, nest.steps[store.step].element, false);
   for (const uint32_t dim : dims) {
     out.arguments.push_back({.is_tensor = false, .dim = dim});
@@ -175,31 +177,60 @@ std::vector<Value> ProgramAxes::places() {
   return out;
 }
 
-Result<GroupNest> nest_of(const GroupContext& context) {
-  const Graph& graph = context.graph;
-  const Group& group = context.group();
+GroupNest empty_nest(const Graph& graph, std::vector<Expr> domain, std::span<const int64_t> reduced) {
   GroupNest out{.nest = {IndexSpace(graph.dims), {}, {}},
                 .domain = {},
                 .axes = {},
                 .is_reduced = {},
                 .anchors = {},
+                .inits = {},
+                .numbers = {},
                 .stores = {}};
-  out.domain = add_axes(out.nest.space, group.domain);
-  for (size_t i = 0, axis = 0; i < group.domain.size(); ++i) {
-    if (group.domain[i] == Expr(1)) continue;
+  out.domain = add_axes(out.nest.space, domain);
+  for (size_t i = 0, axis = 0; i < domain.size(); ++i) {
+    if (domain[i] == Expr(1)) continue;
     out.axes.push_back(axis++);
-    out.is_reduced.push_back(std::find(group.reduced.begin(), group.reduced.end(), static_cast<int64_t>(i)) !=
-                             group.reduced.end());
+    out.is_reduced.push_back(std::find(reduced.begin(), reduced.end(), static_cast<int64_t>(i)) != reduced.end());
   }
+  return out;
+}
+
+namespace {
+
+// What the anchors combine, and begin with.
+Result<void> add_anchors(const GroupContext& context, NestBuilder& builder, GroupNest& out) {
+  const Graph& graph = context.graph;
+  const std::vector<NodeId>& anchors = context.group().anchors;
+  for (size_t i = 0, result = 0; i < anchors.size(); ++i) {
+    result = i > 0 && anchors[i] == anchors[i - 1] ? result + 1 : 0;
+    const Node& node = graph.main().nodes[anchors[i]];
+    const auto operands = graph.main().operands_of(node);
+    const size_t tensors = reduced_tensors(node);
+    const auto step = builder.at(operands[result], out.domain);
+    if (!step) return no_kernel(graph, anchors[i]);
+    out.anchors.push_back(*step);
+    out.inits.emplace_back();
+    if (node.op != TensorOp::kReduceCustom) continue;
+    const auto body = static_cast<graph::BodyId>(graph::int_attr(graph.attrs(node), 0));
+    out.inits.back() = builder.at(operands[tensors + result], {});
+    if (!out.inits.back() || !is_scalar_body(graph, body)) return no_kernel(graph, anchors[i]);
+    const std::vector<Expr> numbers = body_numbers(graph, body);
+    out.numbers.insert(out.numbers.end(), numbers.begin(), numbers.end());
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<GroupNest> nest_of(const GroupContext& context) {
+  const Graph& graph = context.graph;
+  const Group& group = context.group();
+  GroupNest out = empty_nest(graph, group.domain, group.reduced);
   NestBuilder builder(
       graph, out.nest, [&](ValueId value) { return source_of(graph, context.grouping, context.number, value); },
       [&](uint32_t anchor) { return anchor_place(graph, group, anchor, out.domain); });
   if (group.form == Group::Form::kReduce) {
-    for (const NodeId anchor : group.anchors) {
-      const auto step = builder.at(graph.main().operands_of(graph.main().nodes[anchor])[0], out.domain);
-      if (!step) return no_kernel(graph, anchor);
-      out.anchors.push_back(*step);
-    }
+    if (auto added = add_anchors(context, builder, out); !added) return added.error();
   }
   for (const ValueId root : group.roots) {
     const auto coords = value_place(graph, out.nest.space, group, root, out.domain);
@@ -252,22 +283,38 @@ void merge_axes(GroupNest& group) {
   }
 }
 
-Result<WrittenKernel> write_kernel(const GroupContext& context) {
-  switch (context.group().form) {
-    case Group::Form::kMap:
-    case Group::Form::kReduce: {
-      auto nest = nest_of(context);
-      if (!nest) return nest.error();
-      merge_axes(*nest);
-      return context.group().form == Group::Form::kMap ? write_map(context, std::move(*nest))
-                                                       : write_reduce(context, std::move(*nest));
-    }
-    case Group::Form::kDot:
-      return write_dot(context);
-    case Group::Form::kAlone:
-      break;
+namespace {
+
+WrittenGroup only(WrittenKernel kernel) {
+  WrittenGroup out;
+  out.kernels.push_back(std::move(kernel));
+  return out;
+}
+
+Result<WrittenKernel> write_nest(const GroupContext& context) {
+  auto nest = nest_of(context);
+  if (!nest) return nest.error();
+  merge_axes(*nest);
+  const bool is_map = context.group().form == Group::Form::kMap;
+  return is_map ? write_map(context, std::move(*nest)) : write_reduce(context, std::move(*nest));
+}
+
+Result<WrittenGroup> write_alone(const GroupContext& context) {
+  const NodeId number = context.group().anchors[0];
+  switch (context.graph.main().nodes[number].op) {
+    default:
+      return no_kernel(context.graph, number);
   }
-  return no_kernel(context.graph, context.group().anchors[0]);
+}
+
+}  // namespace
+
+Result<WrittenGroup> write_group(const GroupContext& context) {
+  const Group::Form form = context.group().form;
+  if (form == Group::Form::kAlone) return write_alone(context);
+  auto kernel = form == Group::Form::kDot ? write_dot(context) : write_nest(context);
+  if (!kernel) return kernel.error();
+  return only(std::move(*kernel));
 }
 
 }  // namespace kiln::planner

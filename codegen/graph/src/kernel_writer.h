@@ -7,11 +7,12 @@
 
 namespace kiln::planner {
 
-// What stands behind a parameter: a tensor in memory, or a dim.
+// What stands behind a parameter: a tensor in memory, a dim, or an expression over dims.
 struct KernelArgument {
   bool is_tensor = true;
   ValueId tensor = graph::kNoValue;
   uint32_t dim = 0;
+  std::optional<Expr> scalar = {};
 };
 
 struct WrittenKernel {
@@ -20,6 +21,13 @@ struct WrittenKernel {
   // (read, written): the kernel reads no other element of the first than that whose place in the second it writes, and
   // before that; both may be one array.
   std::vector<std::pair<ValueId, ValueId>> in_place = {};
+};
+
+// What a group runs, one after the other.
+struct WrittenGroup {
+  std::vector<WrittenKernel> kernels;
+  // Tensors that these kernels alone use; their numbers are those behind the graph's values.
+  std::vector<graph::TensorType> temporaries = {};
 };
 
 // A value of the group that goes to memory.
@@ -33,9 +41,11 @@ struct Stored {
 struct GroupNest {
   Nest nest;
   Coords domain;
-  std::vector<size_t> axes;      // of the domain whose extent is not 1, from the outermost
-  std::vector<bool> is_reduced;  // by place in `axes`
-  std::vector<StepId> anchors;   // kReduce: what each combines
+  std::vector<size_t> axes;                  // of the domain whose extent is not 1, from the outermost
+  std::vector<bool> is_reduced;              // by place in `axes`
+  std::vector<StepId> anchors;               // kReduce: what each combines
+  std::vector<std::optional<StepId>> inits;  // of each anchor: what it begins with, if that is a value
+  std::vector<Expr> numbers;                 // over dims, beside those of the nest
   std::vector<Stored> stores;
 };
 
@@ -51,17 +61,35 @@ struct GroupContext {
 };
 
 // The error names the node that has no kernel.
-Result<WrittenKernel> write_kernel(const GroupContext& context);
+Result<WrittenGroup> write_group(const GroupContext& context);
+Error no_kernel(const graph::Graph& graph, NodeId number);
 
-// --- of kMap and kReduce ---
+// --- nests ---
+// Of kMap and kReduce.
 Result<GroupNest> nest_of(const GroupContext& context);
+// Over such a domain, without steps.
+GroupNest empty_nest(const graph::Graph& graph, std::vector<Expr> domain, std::span<const int64_t> reduced);
 // Neighbouring axes that all places read as one become one.
 void merge_axes(GroupNest& group);
 
 // --- the forms ---
-Result<WrittenKernel> write_map(const GroupContext& context, GroupNest group);
+Result<WrittenKernel> write_map(const GroupContext& context, GroupNest group, std::string name = "");
 Result<WrittenKernel> write_reduce(const GroupContext& context, GroupNest group);
 Result<WrittenKernel> write_dot(const GroupContext& context);
+// One op that has kernels of its own.
+Result<WrittenGroup> write_scan(const GroupContext& context);
+Result<WrittenGroup> write_scatter(const GroupContext& context);
+Result<WrittenGroup> write_order(const GroupContext& context);
+Result<WrittenGroup> write_histogram(const GroupContext& context);
+Result<WrittenGroup> write_tile_kernel(const GroupContext& context);
+
+// --- kernels beside those of an op ---
+// The elements of one tensor, cast, in another one of its shape; `from` is a value of the graph or a temporary, whose
+// type is given.
+Result<WrittenKernel> write_copy(const GroupContext& context, ValueId from, const graph::TensorType& type, ValueId to,
+                                 ElementType element);
+// Zeros.
+Result<WrittenKernel> write_zeros(const GroupContext& context, ValueId to, const graph::TensorType& type);
 
 // --- parts of kernels ---
 
@@ -83,8 +111,9 @@ struct Signature {
 
   KernelArguments bind(const dsl::TracedParams& traced) const;
 };
+// `numbers`: further expressions over dims.
 Signature signature_of(const Nest& nest, std::span<const Stored> stores, std::span<const StepId> wanted,
-                       std::span<const ConstParam> consts);
+                       std::span<const ConstParam> consts, std::span<const Expr> numbers = {});
 
 // "exp+add": the ops of the group, for people and profilers.
 std::string group_name(const graph::Graph& graph, const Group& group, const Grouping& grouping, uint32_t number);

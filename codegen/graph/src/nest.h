@@ -81,6 +81,8 @@ class NestBuilder {
   // The element of a value of the main body at coordinates, where the predicate holds. None: an op that has no
   // elementwise form, or an anchor at another place than the kernel has it.
   std::optional<StepId> at(ValueId value, const Coords& coords, const Predicate& when = {});
+  // The place along an axis of this extent that an index tensor says at coordinates.
+  std::optional<Expr> place(ValueId index, const Coords& coords, const Predicate& when, const Expr& extent);
 
  private:
   std::optional<StepId> computed(ValueId value, const Coords& coords, const Predicate& when);
@@ -91,7 +93,6 @@ class NestBuilder {
   std::optional<StepId> joined(const graph::Node& node, const Coords& coords, const Predicate& when);
   std::optional<StepId> gathered(const graph::Node& node, const Coords& coords, const Predicate& when);
   std::optional<StepId> indexed(const graph::Node& node, const Coords& coords, const Predicate& when);
-  std::optional<Expr> place(ValueId index, const Coords& coords, const Predicate& when, const Expr& extent);
 
   const std::vector<Expr>& shape(ValueId value) const { return type(value).shape; }
   const graph::TensorType& type(ValueId value) const { return graph_.type(graph_.main(), value); }

@@ -127,7 +127,8 @@ void Planner::add_launch(const WrittenKernel& written, std::string name, graph::
   launch.place = graph_.location_text(loc);
   for (const KernelArgument& argument : written.arguments) {
     if (!argument.is_tensor) {
-      launch.arguments.push_back({.kind = PlannedArgument::Kind::kScalar, .scalar = Expr::constexpr_ref(argument.dim)});
+      launch.arguments.push_back({.kind = PlannedArgument::Kind::kScalar,
+                                  .scalar = argument.scalar.value_or(Expr::constexpr_ref(argument.dim))});
       continue;
     }
     const auto other = buffers.find(argument.tensor);
@@ -150,16 +151,24 @@ bool Planner::is_empty(const Group& group) const {
 Result<void> Planner::add_group(uint32_t number) {
   const Group& group = grouping_.groups[number];
   if (is_empty(group)) return {};
-  auto written = write_kernel({graph_, grouping_, number, request_.target});
+  auto written = write_group({graph_, grouping_, number, request_.target});
   if (!written) return written.error();
-  const NodeId first = group.anchors.empty() ? body_.values[group.roots[0]].node : group.anchors[0];
-  const std::string name = written->kernel.kernel.name;
-  std::string line = std::to_string(plan_.launches.size()) + ": " + name + " gives";
-  for (const ValueId root : group.roots) {
-    line += " " + to_string(graph_.type(body_, root), graph_.expr_names());
+  std::map<ValueId, uint32_t> temporaries;
+  for (const graph::TensorType& type : written->temporaries) {
+    temporaries[static_cast<ValueId>(body_.values.size() + temporaries.size())] =
+        add_buffer({.home = PlannedBuffer::Home::kArena, .bytes = bytes_of(type)});
   }
-  add_launch(*written, name, body_.nodes[first].loc, {});
-  plan_.log.push_back(line);
+  const NodeId first = group.anchors.empty() ? body_.values[group.roots[0]].node : group.anchors[0];
+  for (const WrittenKernel& kernel : written->kernels) {
+    const bool is_last = &kernel == &written->kernels.back();
+    std::string line = std::to_string(plan_.launches.size()) + ": " + kernel.kernel.kernel.name +
+                       (is_last ? " gives" : ", before the next");
+    for (const ValueId root : group.roots) {
+      if (is_last) line += " " + to_string(graph_.type(body_, root), graph_.expr_names());
+    }
+    plan_.log.push_back(std::move(line));
+    add_launch(kernel, kernel.kernel.kernel.name, body_.nodes[first].loc, temporaries);
+  }
   return {};
 }
 
@@ -172,26 +181,12 @@ Result<void> Planner::add_copy(ValueId from, uint32_t output) {
   group.domain = graph_.type(body_, from).shape;
   copy.groups.push_back(std::move(group));
   GroupContext context{graph_, copy, 0, request_.target};
-  GroupNest nest{.nest = {IndexSpace(graph_.dims), {}, {}},
-                 .domain = {},
-                 .axes = {},
-                 .is_reduced = {},
-                 .anchors = {},
-                 .stores = {}};
-  nest.domain = add_axes(nest.nest.space, context.group().domain);
-  for (size_t axis = 0; axis < nest.nest.space.axis_count(); ++axis) nest.axes.push_back(axis);
-  nest.is_reduced.assign(nest.axes.size(), false);
-  const Expr place = IndexSpace::ravel(nest.domain, context.group().domain);
-  nest.nest.steps.push_back(
-      {.kind = Step::Kind::kLoad, .element = graph_.type(body_, from).element, .tensor = from, .offset = place});
   // The copy has a number of its own: the parameter it is stored through.
   const auto to = static_cast<ValueId>(body_.values.size() - 1) + 1 + output;
-  nest.stores.push_back({to, 0, place});
-  merge_axes(nest);
-  auto written = write_map(context, std::move(nest));
+  const graph::TensorType& type = graph_.type(body_, from);
+  auto written = write_copy(context, from, type, to, type.element);
   if (!written) return written.error();
-  const uint32_t buffer =
-      add_buffer({.home = PlannedBuffer::Home::kOutput, .index = output, .bytes = bytes_of(graph_.type(body_, from))});
+  const uint32_t buffer = add_buffer({.home = PlannedBuffer::Home::kOutput, .index = output, .bytes = bytes_of(type)});
   plan_.log.push_back(std::to_string(plan_.launches.size()) + ": copy to output `" + body_.outputs[output].name + "`");
   add_launch(*written, "copy", {}, {{to, buffer}});
   return {};

@@ -38,6 +38,10 @@ class StepEmitter {
   void store(ValueId tensor, const Expr& offset, StepId step);
   // An integer expression as an i64 scalar, or a tile where lanes are in it.
   lang::Value number(const Expr& expr);
+  // Where the element lies, the lanes that have it, and whether all conditions hold; invalid masks are on everywhere.
+  lang::Value pointer(ValueId tensor, const Expr& offset);
+  lang::Value mask_of(const Expr& offset) const { return mask_of(lanes_of(offset)); }
+  lang::Value holds(const Predicate& when);
 
   // What is computed while it lives is forgotten behind it: of the body of a loop.
   class Scope {
@@ -60,14 +64,12 @@ class StepEmitter {
   lang::Value computed(const Step& step);
   lang::Value loaded(const Step& step);
   lang::Value random_word(const Step& step);
-  lang::Value holds(const Predicate& when);
   // The mask of the lanes that an expression or a step depends on, and the predicate; invalid: all are on.
   lang::Value mask_of(const std::vector<bool>& axes) const;
   std::vector<bool> lanes_of(const Expr& expr) const;
   std::vector<bool> lanes_of(StepId step) const;
   void add_lanes(const Expr& expr, std::vector<bool>& out) const;
   void add_lanes(StepId step, std::vector<bool>& out) const;
-  lang::Value pointer(ValueId tensor, const Expr& offset);
   bool has_lanes(size_t axis) const;
   bool has_lanes(const Expr& expr) const;
   lang::Value any_number(const Expr& expr);

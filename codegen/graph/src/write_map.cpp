@@ -7,7 +7,7 @@ namespace kiln::planner {
 
 using lang::Value;
 
-Result<WrittenKernel> write_map(const GroupContext& context, GroupNest group) {
+Result<WrittenKernel> write_map(const GroupContext& context, GroupNest group, std::string name) {
   constexpr int64_t kLanes = 1024;
   const IndexSpace& space = group.nest.space;
   const size_t rank = group.axes.size();
@@ -22,41 +22,75 @@ Result<WrittenKernel> write_map(const GroupContext& context, GroupNest group) {
   if (has_rows) consts.push_back({"ROWS", rows});
   Signature signature = signature_of(group.nest, group.stores, wanted, consts);
 
-  auto kernel = dsl::trace_kernel(
-      group_name(context.graph, context.group(), context.grouping, context.number), signature.params,
-      [&](const dsl::TracedParams& params) {
-        const KernelArguments arguments = signature.bind(params);
-        StepEmitter emitter(context.graph, group.nest, arguments);
-        ProgramAxes programs;
-        for (size_t i = 0; i < rank; ++i) {
-          const Value extent = emitter.number(space.extent(group.axes[i]));
-          const bool is_columns = i + 1 == rank, is_rows = has_rows && i + 2 == rank;
-          programs.add(is_columns ? lang::cdiv(extent, params.constant(signature.first_const))
-                       : is_rows  ? lang::cdiv(extent, params.constant(signature.first_const + 1))
-                                  : extent);
-        }
-        const std::vector<Value> places = programs.places();
-        for (size_t i = 0; i < rank; ++i) {
-          const size_t axis = group.axes[i];
-          const bool is_columns = i + 1 == rank, is_rows = has_rows && i + 2 == rank;
-          if (!is_columns && !is_rows) {
-            emitter.bind(axis, {.start = places[i]});
-            continue;
-          }
-          const lang::Const block = params.constant(signature.first_const + (is_rows ? 1 : 0));
-          const Value start = places[i] * lang::cast(lang::full({}, block, ElementType::kI32), ElementType::kI64);
-          Value lanes = lang::arange(0, block);
-          if (has_rows) lanes = lang::expand_dims(lanes, is_rows ? 1 : 0);
-          const Value mask = lanes + start < emitter.number(space.extent(axis));
-          emitter.bind(axis, {.start = start, .lanes = lanes, .mask = mask});
-        }
-        // All is read before anything is written, which may lie in the same place.
-        for (const Stored& store : group.stores) emitter.value(store.step);
-        for (const Stored& store : group.stores) emitter.store(store.value, store.offset, store.step);
-      });
+  if (name.empty()) name = group_name(context.graph, context.group(), context.grouping, context.number);
+  auto kernel = dsl::trace_kernel(name, signature.params, [&](const dsl::TracedParams& params) {
+    const KernelArguments arguments = signature.bind(params);
+    StepEmitter emitter(context.graph, group.nest, arguments);
+    ProgramAxes programs;
+    for (size_t i = 0; i < rank; ++i) {
+      const Value extent = emitter.number(space.extent(group.axes[i]));
+      const bool is_columns = i + 1 == rank, is_rows = has_rows && i + 2 == rank;
+      programs.add(is_columns ? lang::cdiv(extent, params.constant(signature.first_const))
+                   : is_rows  ? lang::cdiv(extent, params.constant(signature.first_const + 1))
+                              : extent);
+    }
+    const std::vector<Value> places = programs.places();
+    for (size_t i = 0; i < rank; ++i) {
+      const size_t axis = group.axes[i];
+      const bool is_columns = i + 1 == rank, is_rows = has_rows && i + 2 == rank;
+      if (!is_columns && !is_rows) {
+        emitter.bind(axis, {.start = places[i]});
+        continue;
+      }
+      const lang::Const block = params.constant(signature.first_const + (is_rows ? 1 : 0));
+      const Value start = places[i] * lang::cast(lang::full({}, block, ElementType::kI32), ElementType::kI64);
+      Value lanes = lang::arange(0, block);
+      if (has_rows) lanes = lang::expand_dims(lanes, is_rows ? 1 : 0);
+      const Value mask = lanes + start < emitter.number(space.extent(axis));
+      emitter.bind(axis, {.start = start, .lanes = lanes, .mask = mask});
+    }
+    // All is read before anything is written, which may lie in the same place.
+    for (const Stored& store : group.stores) emitter.value(store.step);
+    for (const Stored& store : group.stores) emitter.store(store.value, store.offset, store.step);
+  });
   if (!kernel) return kernel.error();
   kernel->options.fuse_precision = true;
   return WrittenKernel{{std::move(*kernel), {}}, std::move(signature.arguments), in_place_pairs(group, wanted)};
+}
+
+Result<WrittenKernel> write_copy(const GroupContext& context, ValueId from, const graph::TensorType& type, ValueId to,
+                                 ElementType element) {
+  GroupNest group = empty_nest(context.graph, type.shape, {});
+  const Expr place = IndexSpace::ravel(group.domain, type.shape);
+  StepId step = 0;
+  const bool is_computed = from < context.graph.main().values.size() && !context.group().anchors.empty();
+  if (is_computed) {
+    NestBuilder builder(
+        context.graph, group.nest,
+        [&](ValueId value) { return source_of(context.graph, context.grouping, context.number, value); },
+        [](uint32_t) { return Coords(); });
+    const auto read = builder.at(from, group.domain);
+    if (!read) return no_kernel(context.graph, context.group().anchors[0]);
+    step = *read;
+  } else {
+    group.nest.steps.push_back({.kind = Step::Kind::kLoad, .element = type.element, .tensor = from, .offset = place});
+  }
+  if (element != type.element) {
+    group.nest.steps.push_back(
+        {.kind = Step::Kind::kCompute, .element = element, .op = TensorOp::kCast, .operands = {step}});
+    step = static_cast<StepId>(group.nest.steps.size() - 1);
+  }
+  group.stores.push_back({to, step, place});
+  merge_axes(group);
+  return write_map(context, std::move(group), "copy");
+}
+
+Result<WrittenKernel> write_zeros(const GroupContext& context, ValueId to, const graph::TensorType& type) {
+  GroupNest group = empty_nest(context.graph, type.shape, {});
+  group.nest.steps.push_back({.kind = Step::Kind::kLiteral, .element = type.element});
+  group.stores.push_back({to, 0, IndexSpace::ravel(group.domain, type.shape)});
+  merge_axes(group);
+  return write_map(context, std::move(group), "zeros");
 }
 
 }  // namespace kiln::planner

@@ -3,6 +3,7 @@
 // fits a block there is no loop, and each element is read once.
 #include <list>
 
+#include "combiner.h"
 #include "kernel_writer.h"
 #include "kiln/dsl/library.h"
 
@@ -11,60 +12,6 @@ namespace kiln::planner {
 using lang::Value;
 
 namespace {
-
-struct Combiner {
-  graph::ReduceKind kind;
-  ElementType type;  // that it accumulates in
-
-  Value neutral() const;
-  Value combine(const Value& a, const Value& b) const;
-  Value along(const Value& x, int axis) const;
-};
-
-Value Combiner::neutral() const {
-  const bool is_float = dsl::is_float(type);
-  const double infinity = std::numeric_limits<double>::infinity();
-  const int bits = dsl::info(type).bits;
-  const bool is_signed = dsl::info(type).is_signed;
-  const uint64_t all = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
-  switch (kind) {
-    case graph::ReduceKind::kProd:
-      return is_float ? lang::full({}, 1.0, type) : literal_value(type, 1);
-    case graph::ReduceKind::kMin:
-      return is_float ? lang::full({}, infinity, type) : literal_value(type, is_signed ? all >> 1 : all);
-    case graph::ReduceKind::kMax:
-      return is_float ? lang::full({}, -infinity, type) : literal_value(type, is_signed ? (all >> 1) + 1 : 0);
-    case graph::ReduceKind::kAnd:
-      return literal_value(type, all);
-    default:
-      return is_float ? lang::full({}, 0.0, type) : literal_value(type, 0);
-  }
-}
-
-Value Combiner::combine(const Value& a, const Value& b) const {
-  switch (kind) {
-    case graph::ReduceKind::kSum:
-      return a + b;
-    case graph::ReduceKind::kProd:
-      return a * b;
-    case graph::ReduceKind::kMin:
-      return lang::min(a, b);
-    case graph::ReduceKind::kMax:
-      return lang::max(a, b);
-    case graph::ReduceKind::kAnd:
-      return a & b;
-    case graph::ReduceKind::kOr:
-      return a | b;
-    default:
-      return a ^ b;
-  }
-}
-
-Value Combiner::along(const Value& x, int axis) const {
-  using enum dsl::ReduceKind;
-  static constexpr dsl::ReduceKind kKinds[] = {kSum, kProd, kMin, kMax, kAnd, kOr, kXor};
-  return lang::cast(lang::reduce(x, axis, kKinds[static_cast<size_t>(kind)]), type);
-}
 
 // Which axis is what of the tile.
 struct Layout {
@@ -115,24 +62,46 @@ Layout layout_of(const GroupNest& group) {
   return out;
 }
 
-// In which pass each anchor is combined: behind those that its operand is computed of.
-std::vector<int> levels_of(const Nest& nest, std::span<const StepId> anchors) {
-  std::vector<int> out(anchors.size());
-  std::vector<int> of_step(nest.steps.size());
+// One node's anchors: side by side, a result each.
+struct Reduction {
+  NodeId node;
+  size_t first, count;
+};
+
+std::vector<Reduction> reductions_of(const Group& group) {
+  std::vector<Reduction> out;
+  for (size_t i = 0; i < group.anchors.size(); ++i) {
+    if (out.empty() || out.back().node != group.anchors[i]) out.push_back({group.anchors[i], i, 0});
+    ++out.back().count;
+  }
+  return out;
+}
+
+// In which pass each reduction is combined: behind those that its operands are computed of.
+std::vector<int> levels_of(const GroupNest& group, std::span<const Reduction> reductions) {
+  const Nest& nest = group.nest;
+  std::vector<int> out(reductions.size()), of_anchor(group.anchors.size()), of_step(nest.steps.size());
   for (bool more = true; more;) {
     more = false;
     for (size_t i = 0; i < nest.steps.size(); ++i) {
       const Step& step = nest.steps[i];
-      int level = step.kind == Step::Kind::kAnchor ? out[step.anchor] + 1 : 0;
+      int level = step.kind == Step::Kind::kAnchor ? of_anchor[step.anchor] + 1 : 0;
       for (const StepId operand : step.operands) level = std::max(level, of_step[operand]);
       for (const BoundAxis& bound : nest.bound) {
         if (nest.space.mentions(step.offset, bound.axis)) level = std::max(level, of_step[bound.step]);
       }
       of_step[i] = level;
     }
-    for (size_t i = 0; i < anchors.size(); ++i) {
-      if (out[i] == of_step[anchors[i]]) continue;
-      out[i] = of_step[anchors[i]];
+    for (size_t i = 0; i < reductions.size(); ++i) {
+      const Reduction& each = reductions[i];
+      int level = 0;
+      for (size_t anchor = each.first; anchor < each.first + each.count; ++anchor) {
+        level = std::max(level, of_step[group.anchors[anchor]]);
+        if (group.inits[anchor]) level = std::max(level, of_step[*group.inits[anchor]]);
+      }
+      if (out[i] == level) continue;
+      out[i] = level;
+      std::fill_n(of_anchor.begin() + static_cast<ptrdiff_t>(each.first), each.count, level);
       more = true;
     }
   }
@@ -148,6 +117,7 @@ class ReduceWriter {
         space_(group.nest.space),
         layout_(layout),
         arguments_(signature.bind(params)),
+        reductions_(reductions_of(context.group())),
         columns_(params.constant(signature.first_const)),
         rows_(layout.has_rows() ? params.constant(signature.first_const + 1) : lang::Const(1)),
         emitter_(context.graph, group.nest, arguments_) {}
@@ -161,30 +131,56 @@ class ReduceWriter {
     return layout_.reduces_columns ? lang::Shape{rows_, 1} : lang::Shape{1, columns_};
   }
   lang::Const block_of(size_t axis) const { return axis == layout_.columns ? columns_ : rows_; }
-  Combiner combiner_of(size_t anchor) const;
+  const graph::Node& node_of(const Reduction& reduction) const { return context_.graph.main().nodes[reduction.node]; }
+  ElementType element_of(size_t anchor) const;
+  Combiner combiner_of(const Reduction& reduction) const;
+  BodyEmitter body_of(const Reduction& reduction) {
+    const auto body = static_cast<graph::BodyId>(graph::int_attr(context_.graph.attrs(node_of(reduction)), 0));
+    return BodyEmitter(context_.graph, body, emitter_);
+  }
   void bind_programs();
   void bind_block(size_t axis, const Value& start);
-  Value combined(size_t anchor);
-  void set_anchor(size_t anchor, const Value& value);
+
+  // What is kept while a reduction goes over blocks, of the kept shape: of `reduce` the combined value; of `arg_reduce`
+  // the extreme and its place; of `reduce_custom` one value a tensor.
+  std::vector<Value> begin(const Reduction& reduction);
+  // Of one block; of `reduce_custom` whether there is anything in it comes first.
+  std::vector<Value> combined(const Reduction& reduction);
+  std::vector<Value> merged(const Reduction& reduction, std::span<const Value> before, std::span<const Value> block);
+  // Of the block, x or what stands for lanes outside.
+  Value lanes_of(size_t anchor, ElementType type, const std::optional<Value>& outside);
+  Value kept(const Value& reduced) const;
+  std::vector<Value> combined_custom(const Reduction& reduction);
+  std::vector<Value> combined_arg(const Reduction& reduction);
+  void set_anchors(const Reduction& reduction, std::span<const Value> values);
+
   // Runs the body for each block of what is reduced.
   void for_each_block(const std::function<void()>& body, size_t loop = 0);
   void combine_level(int level, const std::vector<int>& levels);
   bool is_kept(const Stored& store) const;
+  int tile_axis() const { return layout_.has_rows() && layout_.reduces_columns ? 1 : 0; }
 
   const GroupContext& context_;
   const GroupNest& group_;
   const IndexSpace& space_;
   const Layout& layout_;
   const KernelArguments arguments_;
+  const std::vector<Reduction> reductions_;
   const lang::Const columns_, rows_;
   StepEmitter emitter_;
 };
 
-Combiner ReduceWriter::combiner_of(size_t anchor) const {
-  const graph::Node& node = context_.graph.main().nodes[context_.group().anchors[anchor]];
-  const ElementType element = context_.type(node.first_result).element;
-  return {graph::enum_attr<graph::ReduceKind>(context_.graph.attrs(node), 0),
-          dsl::is_small_float(element) ? ElementType::kF32 : element};
+ElementType ReduceWriter::element_of(size_t anchor) const { return group_.nest.steps[group_.anchors[anchor]].element; }
+
+Combiner ReduceWriter::combiner_of(const Reduction& reduction) const {
+  const graph::Node& node = node_of(reduction);
+  const graph::AttrList& attrs = context_.graph.attrs(node);
+  auto kind = graph::enum_attr<graph::ReduceKind>(attrs, 0);
+  if (node.op == TensorOp::kArgReduce) {
+    const bool is_min = graph::enum_attr<graph::ArgKind>(attrs, 0) == graph::ArgKind::kMin;
+    kind = is_min ? graph::ReduceKind::kMin : graph::ReduceKind::kMax;
+  }
+  return Combiner::of(kind, element_of(reduction.first));
 }
 
 void ReduceWriter::bind_block(size_t axis, const Value& start) {
@@ -207,25 +203,93 @@ void ReduceWriter::bind_programs() {
   }
 }
 
-Value ReduceWriter::combined(size_t anchor) {
-  const Combiner combiner = combiner_of(anchor);
-  if (layout_.blocked() == Layout::kNone) {  // of extents of 1
-    const Value x = lang::cast(emitter_.value(group_.anchors[anchor]), combiner.type);
-    return x;
-  }
-  const StepId step = group_.anchors[anchor];
-  const Value neutral = lang::cast(combiner.neutral(), combiner.type);
-  const Value x = lang::cast(emitter_.value(step), combiner.type);
-  const Value mask = emitter_.bound_to(layout_.blocked()).mask;
-  const Value masked = lang::broadcast_to(lang::where(mask, x, neutral), tile());
-  const int axis = layout_.has_rows() && layout_.reduces_columns ? 1 : 0;
-  const Value out = combiner.along(masked, axis);
-  return layout_.has_rows() ? lang::expand_dims(out, axis) : out;
+Value ReduceWriter::kept(const Value& reduced) const {
+  return layout_.has_rows() ? lang::expand_dims(reduced, tile_axis()) : reduced;
 }
 
-void ReduceWriter::set_anchor(size_t anchor, const Value& value) {
-  const graph::Node& node = context_.graph.main().nodes[context_.group().anchors[anchor]];
-  emitter_.set_anchor(static_cast<uint32_t>(anchor), lang::cast(value, context_.type(node.first_result).element));
+Value ReduceWriter::lanes_of(size_t anchor, ElementType type, const std::optional<Value>& outside) {
+  Value x = lang::cast(emitter_.value(group_.anchors[anchor]), type);
+  if (outside) x = lang::where(emitter_.bound_to(layout_.blocked()).mask, x, *outside);
+  return lang::broadcast_to(x, tile());
+}
+
+std::vector<Value> ReduceWriter::begin(const Reduction& reduction) {
+  std::vector<Value> out;
+  if (node_of(reduction).op == TensorOp::kReduceCustom) {
+    for (size_t i = 0; i < reduction.count; ++i) out.push_back(emitter_.value(*group_.inits[reduction.first + i]));
+  } else {
+    out.push_back(combiner_of(reduction).neutral());
+    if (node_of(reduction).op == TensorOp::kArgReduce) out.push_back(lang::full({}, 0, ElementType::kI64));
+  }
+  for (Value& value : out) value = lang::broadcast_to(value, kept_shape());
+  return out;
+}
+
+// Of several equal ones the reduction of the tile takes the lowest place: lanes outside come last.
+std::vector<Value> ReduceWriter::combined_arg(const Reduction& reduction) {
+  using enum dsl::ReduceKind;
+  const Combiner combiner = combiner_of(reduction);
+  const Value x = lanes_of(reduction.first, combiner.type, combiner.neutral());
+  const dsl::ReduceKind kind = combiner.kind == graph::ReduceKind::kMin ? kArgmin : kArgmax;
+  Value place = lang::cast(lang::reduce(x, tile_axis(), kind), ElementType::kI64);
+  const Value& start = emitter_.bound_to(layout_.blocked()).start;
+  if (start.valid()) place = place + start;
+  return {kept(combiner.along(x, tile_axis())), kept(place)};
+}
+
+std::vector<Value> ReduceWriter::combined_custom(const Reduction& reduction) {
+  std::vector<Value> xs{lang::broadcast_to(emitter_.bound_to(layout_.blocked()).mask, tile())};
+  for (size_t i = 0; i < reduction.count; ++i) {
+    xs.push_back(lanes_of(reduction.first + i, element_of(reduction.first + i), std::nullopt));
+  }
+  const BodyEmitter body = body_of(reduction);
+  std::vector<Value> out = lang::reduce(xs, tile_axis(), [&](const std::vector<Value>& a, const std::vector<Value>& b) {
+    return body.combine_optional(a, b);
+  });
+  for (Value& value : out) value = kept(value);
+  return out;
+}
+
+std::vector<Value> ReduceWriter::combined(const Reduction& reduction) {
+  const TensorOp op = node_of(reduction).op;
+  if (layout_.blocked() == Layout::kNone) {  // of extents of 1
+    std::vector<Value> out;
+    if (op == TensorOp::kReduceCustom) out.push_back(literal_value(ElementType::kI1, 1));
+    for (size_t i = 0; i < reduction.count; ++i) out.push_back(emitter_.value(group_.anchors[reduction.first + i]));
+    if (op == TensorOp::kArgReduce) out.push_back(lang::full({}, 0, ElementType::kI64));
+    return out;
+  }
+  if (op == TensorOp::kReduceCustom) return combined_custom(reduction);
+  if (op == TensorOp::kArgReduce) return combined_arg(reduction);
+  const Combiner combiner = combiner_of(reduction);
+  return {kept(combiner.along(lanes_of(reduction.first, combiner.type, combiner.neutral()), tile_axis()))};
+}
+
+std::vector<Value> ReduceWriter::merged(const Reduction& reduction, std::span<const Value> before,
+                                        std::span<const Value> block) {
+  const TensorOp op = node_of(reduction).op;
+  if (op == TensorOp::kReduceCustom) {
+    std::vector<Value> out = body_of(reduction).combine(before, block.subspan(1));
+    for (size_t i = 0; i < out.size(); ++i) {
+      const Value chosen = lang::where(block[0], out[i], before[i]);
+      out[i] = layout_.has_rows() ? lang::broadcast_to(chosen, kept_shape()) : chosen;
+    }
+    return out;
+  }
+  const Combiner combiner = combiner_of(reduction);
+  if (op != TensorOp::kArgReduce) return {combiner.combine(before[0], block[0])};
+  Value better = combiner.kind == graph::ReduceKind::kMin ? block[0] < before[0] : block[0] > before[0];
+  if (dsl::is_float(combiner.type)) better = better | (lang::isnan(block[0]) & !lang::isnan(before[0]));
+  return {lang::where(better, block[0], before[0]), lang::where(better, block[1], before[1])};
+}
+
+void ReduceWriter::set_anchors(const Reduction& reduction, std::span<const Value> values) {
+  const graph::Node& node = node_of(reduction);
+  if (node.op == TensorOp::kArgReduce) values = values.subspan(1);
+  for (size_t i = 0; i < reduction.count; ++i) {
+    const ElementType element = context_.type(node.first_result + static_cast<uint32_t>(i)).element;
+    emitter_.set_anchor(static_cast<uint32_t>(reduction.first + i), lang::cast(values[i], element));
+  }
 }
 
 void ReduceWriter::for_each_block(const std::function<void()>& body, size_t loop) {
@@ -248,28 +312,33 @@ void ReduceWriter::for_each_block(const std::function<void()>& body, size_t loop
 }
 
 void ReduceWriter::combine_level(int level, const std::vector<int>& levels) {
-  std::vector<size_t> here;
+  std::vector<Reduction> here;
   for (size_t i = 0; i < levels.size(); ++i) {
-    if (levels[i] == level) here.push_back(i);
+    if (levels[i] == level) here.push_back(reductions_[i]);
   }
   if (layout_.is_single) {
-    for (const size_t anchor : here) set_anchor(anchor, combined(anchor));
+    for (const Reduction& each : here) {
+      const bool has_init = node_of(each).op == TensorOp::kReduceCustom;
+      const std::vector<Value> block = combined(each);
+      set_anchors(each, has_init ? merged(each, begin(each), block) : block);
+    }
     return;
   }
-  std::list<lang::Var> sums;
-  for (const size_t anchor : here) {
-    const Combiner combiner = combiner_of(anchor);
-    sums.emplace_back(lang::broadcast_to(lang::cast(combiner.neutral(), combiner.type), kept_shape()));
+  std::vector<std::list<lang::Var>> states(here.size());
+  for (size_t i = 0; i < here.size(); ++i) {
+    for (const Value& value : begin(here[i])) states[i].emplace_back(value);
   }
   for_each_block([&] {
-    auto sum = sums.begin();
-    for (const size_t anchor : here) {
-      *sum = combiner_of(anchor).combine(*sum, combined(anchor));
-      ++sum;
+    for (size_t i = 0; i < here.size(); ++i) {
+      const std::vector<Value> before(states[i].begin(), states[i].end());
+      const std::vector<Value> after = merged(here[i], before, combined(here[i]));
+      auto to = states[i].begin();
+      for (const Value& value : after) *to++ = value;
     }
   });
-  auto sum = sums.begin();
-  for (const size_t anchor : here) set_anchor(anchor, *sum++);
+  for (size_t i = 0; i < here.size(); ++i) {
+    set_anchors(here[i], std::vector<Value>(states[i].begin(), states[i].end()));
+  }
 }
 
 bool ReduceWriter::is_kept(const Stored& store) const {
@@ -282,7 +351,7 @@ bool ReduceWriter::is_kept(const Stored& store) const {
 void ReduceWriter::write() {
   bind_programs();
   if (layout_.is_single && layout_.blocked() != Layout::kNone) bind_block(layout_.blocked(), {});
-  const std::vector<int> levels = levels_of(group_.nest, group_.anchors);
+  const std::vector<int> levels = levels_of(group_, reductions_);
   const int last = levels.empty() ? -1 : *std::max_element(levels.begin(), levels.end());
   for (int level = 0; level <= last; ++level) combine_level(level, levels);
   bool has_others = false;
@@ -306,10 +375,13 @@ void ReduceWriter::write() {
 Result<WrittenKernel> write_reduce(const GroupContext& context, GroupNest group) {
   const Layout layout = layout_of(group);
   std::vector<StepId> wanted = group.anchors;
+  for (const auto& init : group.inits) {
+    if (init) wanted.push_back(*init);
+  }
   for (const Stored& store : group.stores) wanted.push_back(store.step);
   std::vector<ConstParam> consts{{"COLS", layout.column_block}};
   if (layout.has_rows()) consts.push_back({"ROWS", layout.row_block});
-  Signature signature = signature_of(group.nest, group.stores, wanted, consts);
+  Signature signature = signature_of(group.nest, group.stores, wanted, consts, group.numbers);
   auto kernel = dsl::trace_kernel(
       group_name(context.graph, context.group(), context.grouping, context.number), signature.params,
       [&](const dsl::TracedParams& params) { ReduceWriter(context, group, layout, signature, params).write(); });
