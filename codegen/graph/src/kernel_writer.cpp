@@ -302,6 +302,9 @@ Result<WrittenKernel> write_nest(const GroupContext& context) {
 Result<WrittenGroup> write_alone(const GroupContext& context) {
   const NodeId number = context.group().anchors[0];
   switch (context.graph.main().nodes[number].op) {
+    case TensorOp::kScan:
+    case TensorOp::kScanCustom:
+      return write_scan(context);
     default:
       return no_kernel(context.graph, number);
   }
