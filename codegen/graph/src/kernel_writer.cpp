@@ -305,6 +305,9 @@ Result<WrittenGroup> write_alone(const GroupContext& context) {
     case TensorOp::kScan:
     case TensorOp::kScanCustom:
       return write_scan(context);
+    case TensorOp::kScatter:
+    case TensorOp::kIndexPut:
+      return write_scatter(context);
     default:
       return no_kernel(context.graph, number);
   }
