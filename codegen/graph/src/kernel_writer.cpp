@@ -308,6 +308,11 @@ Result<WrittenGroup> write_alone(const GroupContext& context) {
     case TensorOp::kScatter:
     case TensorOp::kIndexPut:
       return write_scatter(context);
+    case TensorOp::kSort:
+    case TensorOp::kTopk:
+      return write_order(context);
+    case TensorOp::kHistogram:
+      return write_histogram(context);
     default:
       return no_kernel(context.graph, number);
   }

@@ -1,0 +1,215 @@
+// Kernels of sort and topk. A line that fits a tile is sorted in it, several at once; of longer ones the first k are
+// found block by block where k is small, and others are merged from sorted blocks (write_merge_sort.cpp).
+#include "kiln/dsl/library.h"
+#include "order.h"
+
+namespace kiln::planner {
+
+using graph::Node;
+using lang::Value;
+
+namespace {
+
+constexpr int64_t kFoundInBlocks = 1024;  // the most k
+constexpr int64_t kBlock = 2048;
+
+// The elements of a line in order, those that are stored: the first `count`.
+struct Order {
+  StepId x = 0;
+  bool descending = false;
+  Expr count;
+  ElementType element = ElementType::kF32;
+  // In the results, as a place along an axis of its own, which the kernel binds to where elements go.
+  size_t place = 0;
+};
+
+class OrderWriter : LineWriter {
+ public:
+  OrderWriter(const GroupContext& context, const GroupNest& group, const Order& order, const LineLayout& layout,
+              const Signature& signature, const dsl::TracedParams& params)
+      : LineWriter(context, group, layout, signature, params), order_(order), signature_(signature), params_(params) {}
+
+  void sort_in_tile();
+  void find_in_blocks();
+
+ private:
+  ElementType key() const { return key_type(order_.element); }
+  // The lanes of a block; those outside come last, since they stand behind those inside.
+  Value keys() {
+    const Value x = lang::cast(emitter_.value(order_.x), key());
+    return on_tile(lang::where(along_mask(), x, last_key(key(), order_.descending)));
+  }
+  // The first so many of the block and where they stand in the line, i64.
+  struct Found {
+    Value keys, places;
+  };
+  Found first_of_block(const lang::Const& count, const Value& start);
+  // At these places of the results, those that are among the first.
+  void store(const Value& keys, const Value& indices, const Value& places);
+  Value lanes(const lang::Const& count) const {
+    const Value out = lang::arange(0, count);
+    return layout_.has_lines() ? lang::expand_dims(out, 1 - axis()) : out;
+  }
+  lang::Const further(size_t i) const {
+    return params_.constant(signature_.first_const + (layout_.has_lines() ? 2 : 1) + i);
+  }
+
+  const Order& order_;
+  const Signature& signature_;
+  const dsl::TracedParams& params_;
+};
+
+void OrderWriter::store(const Value& keys, const Value& indices, const Value& places) {
+  emitter_.bind(order_.place, {.lanes = places, .mask = places < emitter_.number(order_.count)});
+  emitter_.set_anchor(0, element_of_key(keys, order_.element));
+  emitter_.set_anchor(1, lang::cast(indices, ElementType::kI64));
+  for (const Stored& each : group_.stores) emitter_.store(each.value, each.offset, each.step);
+}
+
+void OrderWriter::sort_in_tile() {
+  bind_programs();
+  const Value zero = lang::full({}, 0, ElementType::kI64);
+  bind_along(zero);
+  const auto [sorted, from] = lang::sort(keys(), on_tile(along_lanes()), axis(), {.descending = order_.descending});
+  store(sorted, from, lang::cast(along_lanes(), ElementType::kI64));
+}
+
+OrderWriter::Found OrderWriter::first_of_block(const lang::Const& count, const Value& start) {
+  const StepEmitter::Scope scope(emitter_);  // another block has other elements
+  bind_along(start);
+  const auto [found, lane] = lang::topk(keys(), count, axis(), {.largest = order_.descending});
+  return {found, lang::cast(lane, ElementType::kI64) + start};
+}
+
+// The first of what was found so far and those of the next block; of equal ones what was found before is in front.
+void OrderWriter::find_in_blocks() {
+  bind_programs();
+  const lang::Const count = further(0);
+  const Value zero = lang::full({}, 0, ElementType::kI64);
+  const Found begin = first_of_block(count, zero);
+  const auto known = space_.extent(layout_.along).as_constant();
+  if (known && *known <= layout_.along_block) {
+    store(begin.keys, begin.places, lang::cast(lanes(count), ElementType::kI64));
+    return;
+  }
+  lang::Var found = begin.keys, places = begin.places;
+  for (const Value& block : lang::range(along_, along_extent(), along_)) {
+    const Value start = lang::cast(block, ElementType::kI64);
+    const Found next = first_of_block(count, start);
+    const auto [first, lane] =
+        lang::topk(lang::cat(found, next.keys, axis()), count, axis(), {.largest = order_.descending});
+    places = lang::gather(lang::cat(places, next.places, axis()), lane, axis());
+    found = first;
+  }
+  store(found, places, lang::cast(lanes(count), ElementType::kI64));
+}
+
+enum class Method : uint8_t { kTile, kBlocks, kMerge };
+
+struct OrderPlan {
+  Method method = Method::kMerge;
+  LineLayout layout;
+  std::vector<ConstParam> consts;
+};
+
+OrderPlan plan_of(const GroupContext& context, const GroupNest& group, const Expr& count, bool is_topk) {
+  OrderPlan out;
+  const int64_t in_tile = most_in_tile(context);
+  out.layout = line_layout(group, in_tile);
+  const Expr& extent = group.nest.space.extent(out.layout.along);
+  const int64_t most = group.nest.space.interval(extent).high, most_found = group.nest.space.interval(count).high;
+  if (is_topk && most_found <= kFoundInBlocks) {
+    const int64_t found = block_for(Expr(most_found), kFoundInBlocks);
+    out.method = Method::kBlocks;
+    // Once the first block is full there are as many as are looked for.
+    out.layout.along_block = std::max(found, block_for(Expr(most), kBlock));
+    out.consts = {{"COUNT", found}};
+  } else if (most <= in_tile) {
+    out.method = Method::kTile;
+    out.layout.along_block = block_for(Expr(most), in_tile);
+  } else {
+    return out;
+  }
+  const int64_t most_lines = std::max<int64_t>(1, kBlock / out.layout.along_block);
+  if (out.layout.has_lines()) {
+    out.layout.across_block = block_for(group.nest.space.extent(out.layout.across), most_lines);
+  }
+  const std::vector<ConstParam> consts = line_consts(out.layout);
+  out.consts.insert(out.consts.begin(), consts.begin(), consts.end());
+  return out;
+}
+
+// A line of extent 1 is in order already.
+Result<WrittenGroup> write_in_order(const GroupContext& context, const Node& node, size_t along) {
+  const graph::Graph& graph = context.graph;
+  const std::vector<Expr>& shape = context.type(node.first_result).shape;
+  GroupNest group = empty_nest(graph, shape, {});
+  NestBuilder builder(
+      graph, group.nest, [&](ValueId value) { return source_of(graph, context.grouping, context.number, value); },
+      [](uint32_t) { return Coords(); });
+  Coords from = group.domain;
+  from[along] = Expr();
+  const auto x = builder.at(graph.main().operands_of(node)[0], from);
+  if (!x) return no_kernel(graph, context.group().anchors[0]);
+  group.nest.steps.push_back({.kind = Step::Kind::kLiteral, .element = ElementType::kI64});
+  const Expr place = IndexSpace::ravel(group.domain, shape);
+  group.stores.push_back({node.first_result, *x, place});
+  group.stores.push_back({node.first_result + 1, static_cast<StepId>(group.nest.steps.size() - 1), place});
+  merge_axes(group);
+  auto kernel = write_map(context, std::move(group));
+  if (!kernel) return kernel.error();
+  WrittenGroup out;
+  out.kernels.push_back(std::move(*kernel));
+  return out;
+}
+
+}  // namespace
+
+Result<WrittenGroup> write_order(const GroupContext& context) {
+  const graph::Graph& graph = context.graph;
+  const NodeId number = context.group().anchors[0];
+  const Node& node = graph.main().nodes[number];
+  const graph::AttrList& attrs = graph.attrs(node);
+  const bool is_topk = node.op == TensorOp::kTopk;
+  const ValueId x = graph.main().operands_of(node)[0];
+  const std::vector<Expr>&shape = context.type(x).shape, &result = context.type(node.first_result).shape;
+  const int64_t axis = graph::int_attr(attrs, is_topk ? 1 : 0);
+  const auto along = static_cast<size_t>(axis);
+  if (shape[along] == Expr(1)) return write_in_order(context, node, along);
+
+  GroupNest group = empty_nest(graph, shape, {&axis, 1});
+  NestBuilder builder(
+      graph, group.nest, [&](ValueId value) { return source_of(graph, context.grouping, context.number, value); },
+      [](uint32_t) { return Coords(); });
+  const auto step = builder.at(x, group.domain);
+  if (!step) return no_kernel(graph, number);
+  Order order{.x = *step, .count = result[along], .element = context.type(x).element};
+  order.descending = graph::flag_attr(attrs, is_topk ? 2 : 1);
+  const Expr place = group.nest.space.add_axis(result[along]);
+  order.place = group.nest.space.axis_count() - 1;
+  Coords stored = group.domain;
+  stored[along] = place;
+  for (uint32_t i = 0; i < 2; ++i) {
+    const ElementType element = context.type(node.first_result + i).element;
+    group.nest.steps.push_back({.kind = Step::Kind::kAnchor, .element = element, .anchor = i});
+    group.stores.push_back(
+        {node.first_result + i, static_cast<StepId>(group.nest.steps.size() - 1), IndexSpace::ravel(stored, result)});
+  }
+  const OrderPlan plan = plan_of(context, group, result[along], is_topk);
+  if (plan.method == Method::kMerge) return write_merge_sort(context, {along, order.descending});
+  const StepId wanted[] = {order.x};
+  const Expr numbers[] = {order.count};
+  const Signature signature = signature_of(group.nest, group.stores, wanted, plan.consts, numbers);
+  auto kernel = dsl::trace_kernel(group_name(graph, context.group(), context.grouping, context.number),
+                                  signature.params, [&](const dsl::TracedParams& params) {
+                                    OrderWriter writer(context, group, order, plan.layout, signature, params);
+                                    plan.method == Method::kBlocks ? writer.find_in_blocks() : writer.sort_in_tile();
+                                  });
+  if (!kernel) return kernel.error();
+  kernel->options.fuse_precision = true;
+  WrittenGroup out;
+  out.kernels.push_back({{std::move(*kernel), {}}, signature.arguments});
+  return out;
+}
+
+}  // namespace kiln::planner
