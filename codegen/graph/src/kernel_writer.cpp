@@ -313,6 +313,8 @@ Result<WrittenGroup> write_alone(const GroupContext& context) {
       return write_order(context);
     case TensorOp::kHistogram:
       return write_histogram(context);
+    case TensorOp::kKernel:
+      return write_tile_kernel(context);
     default:
       return no_kernel(context.graph, number);
   }

@@ -40,7 +40,7 @@ TEST_P(OpPlan, IsTheEvaluators) {
   for (uint64_t seed = 0; seed < 40 && checked < 6; ++seed) {
     random_graph::Options options;
     options.nodes = 2;
-    options.kernels = false;
+    options.kernels = GetParam() == TensorOp::kKernel;
     options.first = {GetParam()};
     options.may = [&](TensorOp op) {
       return op == GetParam() || graph::info(op).family == graph::Family::kElementwise || op == TensorOp::kReshape;

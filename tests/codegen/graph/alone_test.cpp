@@ -1,0 +1,261 @@
+// Ops that have kernels of their own, and reductions that need more than a sum: extents of several blocks, of one and
+// of none, ties, NaN, and places that come more than once. Plans run by the interpreter of tiles against the evaluator.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "compare.h"
+#include "graph/random_graph.h"
+#include "kiln/graph/text.h"
+#include "kiln/planner/plan_graph.h"
+#include "run_plan.h"
+
+namespace kiln::test {
+namespace {
+
+using Sizes = std::map<std::string, int64_t>;
+
+struct AloneCase {
+  std::string name;
+  std::string graph;         // text; dims n and m, kernels and bodies may stand in front
+  std::vector<Sizes> sizes;  // one plan for all
+  random_graph::Content content = {};
+};
+void PrintTo(const AloneCase& each, std::ostream* out) { *out << each.name; }
+
+class AlonePlan : public testing::TestWithParam<AloneCase> {};
+
+TEST_P(AlonePlan, IsTheEvaluators) {
+  auto graph = graph::parse(GetParam().graph, "case.kg");
+  ASSERT_TRUE(graph.ok()) << graph.error().message;
+  auto plan = planner::plan_graph({*graph, "interp", {}});
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  uint64_t seed = 0;
+  for (Sizes sizes : GetParam().sizes) {
+    sizes.try_emplace("n", 1);  // where it is not used
+    sizes.try_emplace("m", 1);
+    SCOPED_TRACE(testing::PrintToString(sizes));
+    const auto inputs = random_graph::inputs({*graph, sizes}, ++seed, GetParam().content);
+    auto expected = graph::evaluate(*graph, inputs, sizes);
+    ASSERT_TRUE(expected.ok()) << expected.error().message;
+    auto actual = run_plan(*plan, inputs, sizes);
+    ASSERT_TRUE(actual.ok()) << actual.error().message;
+    EXPECT_EQ(difference(*actual, *expected, {.coarsest = coarsest_float(*graph)}), "");
+  }
+}
+
+const char* const kDims = "dim n: 0..100000\ndim m: 1..100000\n\n";
+
+// Does not commute: what is on the left decides unless it is below 0.
+const char* const kFirst = R"(body @first(%a: f32[], %p: i32[], %b: f32[], %q: i32[]) {
+  %zero = full {type = f32, shape = [], value = 0.0} : f32[]
+  %m = cmp %a, %zero {pred = ge} : i1[]
+  %x = select %m, %a, %b : f32[]
+  %y = select %m, %p, %q : i32[]
+  output x = %x
+  output y = %y
+}
+
+)";
+
+std::string graph_of(const std::string& inputs, const std::string& body, const std::string& before = "") {
+  return kDims + before + "graph alone(" + inputs + ") {\n" + body + "}\n";
+}
+
+const std::vector<Sizes> kLengths = {{{"n", 3000}, {"m", 3}}, {{"n", 1025}, {"m", 1}}, {{"n", 1}, {"m", 70}}};
+const random_graph::Content kSpecial = {.largest = 2, .percent_special = 10};
+const random_graph::Content kSmallInts = {.largest = 3};
+
+std::vector<AloneCase> reductions() {
+  std::vector<AloneCase> out;
+  for (const char* kind : {"min", "max"}) {
+    const std::string attrs = std::string("{kind = ") + kind + ", axis = ";
+    out.push_back({std::string("arg_") + kind + "_of_long_rows",
+                   graph_of("%x: f32[m, n + 1]", "  %y = arg_reduce %x " + attrs + "1} : i64[m]\n  output y = %y\n"),
+                   kLengths, kSpecial});
+    out.push_back(
+        {std::string("arg_") + kind + "_of_columns",
+         graph_of("%x: i32[n + 1, m]", "  %y = arg_reduce %x " + attrs + "0, keep = 1} : i64[1, m]\n  output y = %y\n"),
+         {{{"n", 100}, {"m", 300}}, {{"n", 1}, {"m", 1}}},
+         kSmallInts});
+    out.push_back({std::string("arg_") + kind + "_beside_a_sum",
+                   graph_of("%x: bf16[5, 700]", "  %y = arg_reduce %x " + attrs +
+                                                    "1} : i64[5]\n  %s = reduce %x {kind = sum, axes = [1]} : bf16[5]\n"
+                                                    "  %f = cast %y {to = bf16} : bf16[5]\n"
+                                                    "  %z = add %f, %s : bf16[5]\n  output y = %y\n  output z = %z\n"),
+                   {{}}});
+  }
+  const std::string custom = "  %x2, %p2 = reduce_custom %x, %p, %u, %v {body = @first, axes = [";
+  using Way = std::array<std::string, 3>;
+  for (const auto& [name, axes, shape] : {Way{"rows", "1", "m"}, Way{"columns", "0", "n"}, Way{"all", "0, 1", ""}}) {
+    const std::string shapes = std::string("f32[") + shape + "], i32[" + shape + "]";
+    out.push_back({std::string("the_first_of_") + name,
+                   graph_of("%x: f32[m, n], %p: i32[m, n], %u: f32[], %v: i32[]",
+                            custom + axes + "]} : " + shapes + "\n  output x = %x2\n  output p = %p2\n", kFirst),
+                   {{{"n", 1500}, {"m", 9}}, {{"n", 2}, {"m", 50}}, {{"n", 0}, {"m", 3}}}});
+  }
+  return out;
+}
+
+std::vector<AloneCase> scans() {
+  std::vector<AloneCase> out;
+  for (const char* how : {"reverse = 0, exclusive = 0", "reverse = 1, exclusive = 0", "reverse = 0, exclusive = 1",
+                          "reverse = 1, exclusive = 1"}) {
+    std::string name = how;
+    name.erase(std::remove_if(name.begin(), name.end(), [](char c) { return c == ' ' || c == '=' || c == ','; }),
+               name.end());
+    const std::string attrs = std::string(", ") + how + "}";
+    out.push_back(
+        {"sum_of_rows_" + name,
+         graph_of("%x: f32[m, n]", "  %y = scan %x {kind = sum, axis = 1" + attrs + " : f32[m, n]\n  output y = %y\n"),
+         {{{"n", 3000}, {"m", 3}}, {{"n", 1}, {"m", 70}}, {{"n", 0}, {"m", 2}}}});
+    out.push_back({"max_of_columns_" + name,
+                   graph_of("%x: i32[3, n, m]",
+                            "  %y = scan %x {kind = max, axis = 1" + attrs + " : i32[3, n, m]\n  output y = %y\n"),
+                   {{{"n", 700}, {"m", 5}}, {{"n", 1}, {"m", 300}}}});
+    out.push_back({"product_of_bf16_" + name,
+                   graph_of("%x: bf16[4, 100]",
+                            "  %y = scan %x {kind = prod, axis = 1" + attrs + " : bf16[4, 100]\n  output y = %y\n"),
+                   {{}}});
+    out.push_back({"or_of_i1_" + name,
+                   graph_of("%x: i1[n]", "  %y = scan %x {kind = or, axis = 0" + attrs + " : i1[n]\n  output y = %y\n"),
+                   {{{"n", 2500}}, {{"n", 3}}}});
+  }
+  for (const char* reverse : {"0", "1"}) {
+    for (const char* axis : {"0", "1"}) {
+      out.push_back(
+          {std::string("the_first_along_") + axis + (*reverse == '1' ? "_reverse" : ""),
+           graph_of("%x: f32[n, m], %p: i32[n, m]",
+                    std::string("  %x2, %p2 = scan_custom %x, %p {body = @first, axis = ") + axis +
+                        ", reverse = " + reverse + "} : f32[n, m], i32[n, m]\n  output x = %x2\n  output p = %p2\n",
+                    kFirst),
+           {{{"n", 9}, {"m", 1500}}, {{"n", 1500}, {"m", 7}}, {{"n", 1}, {"m", 1}}}});
+    }
+  }
+  return out;
+}
+
+std::vector<AloneCase> scatters() {
+  std::vector<AloneCase> out;
+  for (const char* kind : {"set", "add", "mul", "min", "max"}) {
+    for (const char* element : {"f32", "i8", "bf16"}) {
+      const std::string e = element, name = std::string(kind) + "_of_" + element;
+      out.push_back({"scatter_" + name,
+                     graph_of("%x: " + e + "[m, 7], %i: i32[n, 7], %v: " + e + "[n, 7]",
+                              "  %c = extent {type = i32, value = m} : i32[]\n"
+                              "  %b = broadcast %c {shape = [n, 7]} : i32[n, 7]\n  %j = rem %i, %b : i32[n, 7]\n"
+                              "  %y = scatter %x, %j, %v {axis = 0, kind = " +
+                                  std::string(kind) + "} : " + e + "[m, 7]\n  output y = %y\n"),
+                     {{{"n", 40}, {"m", 6}}, {{"n", 0}, {"m", 3}}, {{"n", 5}, {"m", 100}}},
+                     e == "i8" ? random_graph::Content{.largest = 120} : random_graph::Content{.largest = 1000}});
+      out.push_back({"index_put_" + name,
+                     graph_of("%x: " + e + "[5, m, 3], %v: " + e + "[n, 2, m], %i: i64[n, 2], %k: u8[n, 2]",
+                              "  %five = full {type = i64, shape = [n, 2], value = 5} : i64[n, 2]\n"
+                              "  %three = full {type = u8, shape = [n, 2], value = 3} : u8[n, 2]\n"
+                              "  %j = rem %i, %five : i64[n, 2]\n  %l = rem %k, %three : u8[n, 2]\n"
+                              "  %y = index_put %x, %v, %l, %j {axes = [2, 0], kind = " +
+                                  std::string(kind) + "} : " + e + "[5, m, 3]\n  output y = %y\n"),
+                     {{{"n", 20}, {"m", 9}}, {{"n", 1}, {"m", 1100}}},
+                     random_graph::Content{.largest = 100}});
+    }
+  }
+  return out;
+}
+
+std::vector<AloneCase> orders() {
+  std::vector<AloneCase> out;
+  for (const char* down : {"0", "1"}) {
+    for (const char* element : {"f32", "i32", "u8", "f8e5m2", "f8e4m3", "bf16"}) {
+      const std::string e = element, name = e + (*down == '1' ? "_down" : "_up");
+      const auto content = e[0] == 'f' || e[0] == 'b' ? kSpecial : kSmallInts;
+      // Symbolic: merged from runs; of known extent: sorted in tiles.
+      out.push_back(
+          {"sort_by_merging_" + name,
+           graph_of("%x: " + e + "[n, m]", "  %v, %i = sort %x {axis = 0, descending = " + std::string(down) +
+                                               "} : " + e + "[n, m], i64[n, m]\n  output v = %v\n  output i = %i\n"),
+           {{{"n", 9000}, {"m", 2}}, {{"n", 1}, {"m", 3}}},
+           content});
+      out.push_back({"sort_in_tiles_" + name,
+                     graph_of("%x: " + e + "[3, 2, 77, m]",
+                              "  %v, %i = sort %x {axis = 2, descending = " + std::string(down) + "} : " + e +
+                                  "[3, 2, 77, m], i64[3, 2, 77, m]\n  output v = %v\n  output i = %i\n"),
+                     {{{"m", 1}}, {{"m", 40}}},
+                     content});
+      out.push_back({"topk_in_blocks_" + name,
+                     graph_of("%x: " + e + "[m, n + 20]",
+                              "  %v, %i = topk %x {k = 20, axis = 1, largest = " + std::string(down) + "} : " + e +
+                                  "[m, 20], i64[m, 20]\n  output v = %v\n  output i = %i\n"),
+                     {{{"n", 5000}, {"m", 2}}, {{"n", 0}, {"m", 3}}},
+                     {.largest = 100}});
+      out.push_back(
+          {"topk_by_merging_" + name,
+           graph_of("%x: " + e + "[m]", "  %v, %i = topk %x {k = m, axis = 0, largest = " + std::string(down) +
+                                            "} : " + e + "[m], i64[m]\n  output v = %v\n  output i = %i\n"),
+           {{{"m", 25000}}, {{"m", 1}}, {{"m", 8192}}},
+           content});
+    }
+  }
+  for (const char* bins : {"5", "m", "5000"}) {
+    for (const char* element : {"i8", "u64", "i32"}) {
+      out.push_back(
+          {std::string("histogram_of_") + element + "_in_" + bins,
+           graph_of(std::string("%x: ") + element + "[n, 3], %unused: f32[m]",
+                    std::string("  %y = histogram %x {bins = ") + bins + "} : i64[" + bins + "]\n  output y = %y\n"),
+           {{{"n", 2000}, {"m", 7}}, {{"n", 0}, {"m", 1}}},
+           random_graph::Content{.largest = 10, .percent_special = 5}});
+    }
+  }
+  return out;
+}
+
+// All but the last element of the result.
+const char* const kTwice = R"(kernel @k {
+  operands f32[n]
+  results f32[n]
+  arguments operand 0, result 0, n - 1
+  kernel twice(%x: ptr<f32> readonly, %y: ptr<f32>, %n: i32) {
+    constexpr BLOCK = 256
+    grid [div(n + BLOCK - 1, BLOCK), 1, 1]
+
+    %pid = program_id {axis = 0} : i32
+    %block = constant {value = BLOCK, type = i32} : i32
+    %base = mul %pid, %block : i32
+    %lanes = arange {start = 0, end = BLOCK} : tile<[BLOCK], i32>
+    %start = splat %base {shape = [BLOCK]} : tile<[BLOCK], i32>
+    %at = add %start, %lanes : tile<[BLOCK], i32>
+    %end = splat %n {shape = [BLOCK]} : tile<[BLOCK], i32>
+    %m = cmp %at, %end {pred = lt} : tile<[BLOCK], i1>
+    %xp = splat %x {shape = [BLOCK]} : tile<[BLOCK], ptr<f32>>
+    %xq = addptr %xp, %at : tile<[BLOCK], ptr<f32>>
+    %zero = constant {value = 0.0, type = f32} : f32
+    %zeros = splat %zero {shape = [BLOCK]} : tile<[BLOCK], f32>
+    %v = load %xq, %m, %zeros : tile<[BLOCK], f32>
+    %w = add %v, %v : tile<[BLOCK], f32>
+    %yp = splat %y {shape = [BLOCK]} : tile<[BLOCK], ptr<f32>>
+    %yq = addptr %yp, %at : tile<[BLOCK], ptr<f32>>
+    store %yq, %w, %m
+  }
+}
+
+)";
+
+std::vector<AloneCase> kernels() {
+  return {{"kernel_that_leaves_an_element",
+           graph_of("%x: f32[n]",
+                    "  %s = reverse %x {axes = [0]} : f32[n]\n  %y = kernel %s {kernel = @k} : f32[n]\n"
+                    "  %z = exp %y : f32[n]\n  output y = %y\n  output z = %z\n",
+                    kTwice),
+           {{{"n", 1000}}, {{"n", 1}}}}};
+}
+
+std::vector<AloneCase> all_cases() {
+  std::vector<AloneCase> out;
+  for (const auto& some : {reductions(), scans(), scatters(), orders(), kernels()})
+    out.insert(out.end(), some.begin(), some.end());
+  return out;
+}
+INSTANTIATE_TEST_SUITE_P(All, AlonePlan, testing::ValuesIn(all_cases()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace kiln::test
