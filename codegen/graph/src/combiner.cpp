@@ -73,6 +73,11 @@ Value Combiner::along(const Value& x, int axis) const {
   return lang::cast(lang::reduce(x, axis, tile_kind(kind)), type);
 }
 
+Value Combiner::result(const Value& x, ElementType element) const {
+  const bool is_chosen = kind == graph::ReduceKind::kMin || kind == graph::ReduceKind::kMax;
+  return lang::cast(x, element, {.saturate = !(is_chosen && element == ElementType::kF8E5M2)});
+}
+
 Value Combiner::scan(const Value& x, int axis, bool reverse) const {
   return lang::cast(lang::scan(x, axis, tile_kind(kind), {.reverse = reverse}), type);
 }

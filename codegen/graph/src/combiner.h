@@ -15,6 +15,8 @@ struct Combiner {
   // What changes nothing, a scalar.
   lang::Value neutral() const;
   lang::Value combine(const lang::Value& a, const lang::Value& b) const;
+  // What was combined as an element: the least and the greatest may be infinite, others saturate in f8.
+  lang::Value result(const lang::Value& x, ElementType element) const;
   // Of all elements along an axis of a tile, or of each and those before it.
   lang::Value along(const lang::Value& x, int axis) const;
   lang::Value scan(const lang::Value& x, int axis, bool reverse) const;

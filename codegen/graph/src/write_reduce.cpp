@@ -288,7 +288,9 @@ void ReduceWriter::set_anchors(const Reduction& reduction, std::span<const Value
   if (node.op == TensorOp::kArgReduce) values = values.subspan(1);
   for (size_t i = 0; i < reduction.count; ++i) {
     const ElementType element = context_.type(node.first_result + static_cast<uint32_t>(i)).element;
-    emitter_.set_anchor(static_cast<uint32_t>(reduction.first + i), lang::cast(values[i], element));
+    const bool is_kind = node.op == TensorOp::kReduce;
+    const Value value = is_kind ? combiner_of(reduction).result(values[i], element) : lang::cast(values[i], element);
+    emitter_.set_anchor(static_cast<uint32_t>(reduction.first + i), value);
   }
 }
 

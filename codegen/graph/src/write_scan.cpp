@@ -99,7 +99,8 @@ void ScanWriter::store_block(std::span<const Value> values, const Value& start) 
     emitter_.bind(layout_.along, {.start = start, .lanes = along_lanes(), .mask = inside});
   }
   for (size_t i = 0; i < values.size(); ++i) {
-    emitter_.set_anchor(static_cast<uint32_t>(i), lang::cast(values[i], element_of(i)));
+    const Value value = is_custom() ? values[i] : combiner().result(values[i], element_of(i));
+    emitter_.set_anchor(static_cast<uint32_t>(i), value);
     const Stored& store = group_.stores[i];
     emitter_.store(store.value, store.offset, store.step);
   }
@@ -114,7 +115,7 @@ void ScanWriter::store_first() {
       const Value last = extent - lang::full({}, 1, ElementType::kI64);
       emitter_.bind(layout_.along, {.start = scan_.reverse ? last : zero});
     }
-    emitter_.set_anchor(1, lang::cast(combiner().neutral(), element_of(0)));
+    emitter_.set_anchor(1, combiner().result(combiner().neutral(), element_of(0)));
     emitter_.store(group_.stores[0].value, scan_.places[0], scan_.neutrals[0]);
   });
 }

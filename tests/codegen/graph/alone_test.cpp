@@ -99,6 +99,15 @@ std::vector<AloneCase> reductions() {
 
 std::vector<AloneCase> scans() {
   std::vector<AloneCase> out;
+  for (const char* element : {"f8e5m2", "f8e4m3"}) {  // the former has infinities
+    const std::string type = std::string(element) + "[3, 40]";
+    out.push_back({std::string("least_and_greatest_of_") + element,
+                   graph_of("%x: " + type, "  %y = scan %x {kind = min, axis = 1, reverse = 1, exclusive = 1} : " +
+                                               type + "\n  %z = reduce %x {kind = max, axes = [1]} : " + element +
+                                               "[3]\n  output y = %y\n  output z = %z\n"),
+                   {{}},
+                   {.largest = 2, .percent_special = 4}});
+  }
   for (const char* how : {"reverse = 0, exclusive = 0", "reverse = 1, exclusive = 0", "reverse = 0, exclusive = 1",
                           "reverse = 1, exclusive = 1"}) {
     std::string name = how;
