@@ -22,6 +22,10 @@ Value both(const Value& a, const Value& b) {
 }  // namespace
 
 Value literal_value(ElementType element, uint64_t bits) {
+  // A number that becomes f8 saturates; its bits may be an infinity.
+  if (dsl::is_float(element) && dsl::info(element).bits == 8) {
+    return lang::bitcast(literal_value(ElementType::kU8, bits), element);
+  }
   if (dsl::is_float(element)) return lang::full({}, dsl::double_from_bits(element, bits), element);
   if (element == ElementType::kI1)
     return lang::cast(lang::full({}, (bits & 1) != 0 ? 1 : 0, ElementType::kI32), element);

@@ -58,6 +58,30 @@ Result<WrittenKernel> write_map(const GroupContext& context, GroupNest group, st
   return WrittenKernel{{std::move(*kernel), {}}, std::move(signature.arguments), in_place_pairs(group, wanted)};
 }
 
+namespace {
+
+// f8e5m2 has infinities, which a cast to it makes numbers. As bits: what is computed in f8 may be rounded once more.
+StepId keep_infinities(Nest& nest, StepId wide, StepId cast) {
+  std::vector<Step>& steps = nest.steps;
+  const auto compute = [&](ElementType element, TensorOp op, std::vector<StepId> operands) {
+    steps.push_back({.kind = Step::Kind::kCompute, .element = element, .op = op, .operands = std::move(operands)});
+    return static_cast<StepId>(steps.size() - 1);
+  };
+  const auto literal = [&](uint64_t bits) {
+    steps.push_back({.kind = Step::Kind::kLiteral, .element = ElementType::kU8, .bits = bits});
+    return static_cast<StepId>(steps.size() - 1);
+  };
+  const StepId is_infinite = compute(ElementType::kI1, TensorOp::kIsinf, {wide});
+  const StepId is_negative = compute(ElementType::kI1, TensorOp::kSignbit, {wide});
+  const StepId below = literal(0xfc), above = literal(0x7c);
+  const StepId infinity = compute(ElementType::kU8, TensorOp::kSelect, {is_negative, below, above});
+  const StepId bits = compute(ElementType::kU8, TensorOp::kBitcast, {cast});
+  const StepId kept = compute(ElementType::kU8, TensorOp::kSelect, {is_infinite, infinity, bits});
+  return compute(ElementType::kF8E5M2, TensorOp::kBitcast, {kept});
+}
+
+}  // namespace
+
 Result<WrittenKernel> write_copy(const GroupContext& context, ValueId from, const graph::TensorType& type, ValueId to,
                                  ElementType element) {
   GroupNest group = empty_nest(context.graph, type.shape, {});
@@ -78,7 +102,9 @@ Result<WrittenKernel> write_copy(const GroupContext& context, ValueId from, cons
   if (element != type.element) {
     group.nest.steps.push_back(
         {.kind = Step::Kind::kCompute, .element = element, .op = TensorOp::kCast, .operands = {step}});
+    const StepId wide = step;
     step = static_cast<StepId>(group.nest.steps.size() - 1);
+    if (element == ElementType::kF8E5M2) step = keep_infinities(group.nest, wide, step);
   }
   group.stores.push_back({to, step, place});
   merge_axes(group);

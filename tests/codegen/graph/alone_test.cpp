@@ -102,11 +102,13 @@ std::vector<AloneCase> scans() {
   for (const char* element : {"f8e5m2", "f8e4m3"}) {  // the former has infinities
     const std::string type = std::string(element) + "[3, 40]";
     out.push_back({std::string("least_and_greatest_of_") + element,
-                   graph_of("%x: " + type, "  %y = scan %x {kind = min, axis = 1, reverse = 1, exclusive = 1} : " +
-                                               type + "\n  %z = reduce %x {kind = max, axes = [1]} : " + element +
-                                               "[3]\n  output y = %y\n  output z = %z\n"),
+                   graph_of("%bits: u8[3, 40]",
+                            "  %x = bitcast %bits {to = " + std::string(element) + "} : " + type +
+                                "\n  %y = scan %x {kind = min, axis = 1, reverse = 1, exclusive = 1} : " + type +
+                                "\n  %z = reduce %x {kind = max, axes = [1]} : " + element +
+                                "[3]\n  output y = %y\n  output z = %z\n"),
                    {{}},
-                   {.largest = 2, .percent_special = 4}});
+                   {.largest = 255}});
   }
   for (const char* how : {"reverse = 0, exclusive = 0", "reverse = 1, exclusive = 0", "reverse = 0, exclusive = 1",
                           "reverse = 1, exclusive = 1"}) {
@@ -146,6 +148,14 @@ std::vector<AloneCase> scans() {
 
 std::vector<AloneCase> scatters() {
   std::vector<AloneCase> out;
+  // Infinities stay where nothing is put, and as the least.
+  out.push_back({"scatter_the_least_of_f8e5m2",
+                 graph_of("%bits: u8[600], %i: i32[40], %v: f8e5m2[40]",
+                          "  %x = bitcast %bits {to = f8e5m2} : f8e5m2[600]\n"
+                          "  %c = full {type = i32, shape = [40], value = 600} : i32[40]\n  %j = rem %i, %c : i32[40]\n"
+                          "  %y = scatter %x, %j, %v {axis = 0, kind = min} : f8e5m2[600]\n  output y = %y\n"),
+                 {{}},
+                 {.largest = 255}});
   for (const char* kind : {"set", "add", "mul", "min", "max"}) {
     for (const char* element : {"f32", "i8", "bf16"}) {
       const std::string e = element, name = std::string(kind) + "_of_" + element;
