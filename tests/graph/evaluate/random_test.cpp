@@ -45,15 +45,17 @@ class Compared {
                         << print(made_.graph);
     }
   }
-  // As numbers, all floats in f64: two graphs that round at other places. Attributes were rounded to f32.
+  // As numbers, all floats in f64: two graphs that round at other places. Attributes were rounded to f32. Or the same
+  // bits: a constant that is rounded to 1 was taken for it.
   void expect_near(const std::string& what, const Result<Graph>& graph) {
     ASSERT_TRUE(graph) << what << ": " << graph.error().message;
     const EvaluateOptions wide{.check_indices = false, .wide = true};
     auto wanted = evaluate(made_.graph, inputs_, made_.sizes, wide);
     auto outputs = evaluate(*graph, inputs_, sizes_for(*graph, made_.sizes), wide);
-    ASSERT_TRUE(wanted && outputs) << what << "\n" << print(*graph);
+    auto rounded = evaluate(*graph, inputs_, sizes_for(*graph, made_.sizes));
+    ASSERT_TRUE(wanted && outputs && rounded) << what << "\n" << print(*graph);
     for (size_t i = 0; i < outputs->size(); ++i) {
-      EXPECT_TRUE(near((*outputs)[i], (*wanted)[i], 1e-6, 1e-6))
+      EXPECT_TRUE(near((*outputs)[i], (*wanted)[i], 1e-6, 1e-6) || same_bits((*rounded)[i], expected_[i]))
           << what << ", output " << i << "\n  " << show((*outputs)[i]) << "\nnot " << show((*wanted)[i]) << "\n"
           << print(made_.graph) << print(*graph);
     }
@@ -66,6 +68,15 @@ class Compared {
   std::vector<Array> inputs_;
   std::vector<Array> expected_;
 };
+
+bool has_choices(const Graph& graph) {
+  for (const Body& body : graph.bodies) {
+    for (const Node& node : body.nodes) {
+      if (node.op == TensorOp::kMin || node.op == TensorOp::kMax) return true;
+    }
+  }
+  return false;
+}
 
 void run(uint64_t seed, int percent_special) {
   SCOPED_TRACE("seed " + std::to_string(seed));
@@ -88,23 +99,27 @@ void run(uint64_t seed, int percent_special) {
     auto again = recognise(*primitives);
     compared.expect_near("recognised", again ? Result<Graph>(std::move(again->graph)) : again.error());
   }
-  // Operands of min and max may change places there, and of two zeros either is right.
-  compared.expect_same("canonical", canonical(compared.graph()), compared.inputs(), true);
+  // Operands of min and max may change places there, and of two zeros either is right: atan2 sees which.
+  if (percent_special == 0 || !has_choices(compared.graph())) {
+    compared.expect_same("canonical", canonical(compared.graph()), compared.inputs(), true);
+  }
   auto wide = evaluate(compared.graph(), compared.inputs(), made->sizes, {.check_indices = false, .wide = true});
   EXPECT_TRUE(wide) << wide.error().message << "\n" << print(compared.graph());
 }
 
-int count() {
-  const char* text = std::getenv("KILN_RANDOM_GRAPHS");
-  return text == nullptr ? 300 : std::atoi(text);
+int number(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::atoi(text);
 }
+int first() { return number("KILN_RANDOM_GRAPHS_FROM", 0); }
+int count() { return number("KILN_RANDOM_GRAPHS", 300); }
 
 TEST(EvaluateRandom, GraphsMeanTheSameInAllForms) {
-  for (int seed = 0; seed < count() && !HasFailure(); ++seed) run(static_cast<uint64_t>(seed), 0);
+  for (int i = 0; i < count() && !HasFailure(); ++i) run(static_cast<uint64_t>(first() + i), 0);
 }
 
 TEST(EvaluateRandom, GraphsOfSpecialValuesToo) {
-  for (int seed = 0; seed < count() && !HasFailure(); ++seed) run(1000000 + static_cast<uint64_t>(seed), 20);
+  for (int i = 0; i < count() && !HasFailure(); ++i) run(1000000 + static_cast<uint64_t>(first() + i), 20);
 }
 
 }  // namespace

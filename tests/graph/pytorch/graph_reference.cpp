@@ -76,11 +76,11 @@ size_t size_in_bytes(const Array& array) {
 
 Result<std::vector<Array>> inputs_of(const Graph& graph, const Json& given, std::istream& in) {
   std::vector<Array> out(graph.main().inputs.size());
-  std::string missing;
   for (const Json& each : given) {
+    const auto name = each["name"].get<std::string>();
     size_t place = 0;
-    while (place < out.size() && graph.main().inputs[place].name != each["name"]) ++place;
-    if (place == out.size()) return invalid_argument("no input " + each["name"].dump() + "\n" + print(graph));
+    while (place < out.size() && graph.main().inputs[place].name != name) ++place;
+    if (place == out.size()) return invalid_argument("no input `" + name + "`\n" + print(graph));
     const TensorType& type = graph.type(graph.main(), graph.main().inputs[place].value);
     out[place] = own(type.element, each["shape"].get<std::vector<int64_t>>());
     in.read(reinterpret_cast<char*>(out[place].storage->data()),
