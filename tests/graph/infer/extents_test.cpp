@@ -37,6 +37,8 @@ TEST(Extents, Bounds) {
       {"z*n - 4*z*div(n, 4)", "0 48"},
       {"n - n", "0 0"},
       {"n*k - n + k - 1", "14 16777215"},
+      // The elements of a pool's result.
+      {"2*n*n*div(n + 1, 2) - n*div(n + 1, 2)", "1 68711088128"},
   };
   for (const auto& [text, wanted] : rows) EXPECT_EQ(bounds(text), wanted) << text;
 }

@@ -195,9 +195,28 @@ Interval grouped(Search& search, const Expr& expr, Interval known, int rewrites)
   return known;
 }
 
+// The expression without an atom that all its terms have, times it.
+std::optional<Interval> factored(Search& search, const Expr& expr, int rewrites) {
+  for (const dsl::Atom& atom : expr.terms().front().atoms) {
+    Expr rest;
+    bool common = true;
+    for (const dsl::Term& term : expr.terms()) {
+      std::vector<dsl::Atom> left = term.atoms;
+      const auto found = std::find(left.begin(), left.end(), atom);
+      common = common && found != left.end();
+      if (!common) break;
+      left.erase(found);
+      rest = rest + product_of(term.coefficient, left);
+    }
+    if (common) return multiply(of_atom(search, atom), bound(search, rest, rewrites));
+  }
+  return std::nullopt;
+}
+
 Interval bound(Search& search, const Expr& expr, int rewrites) {
   Interval out = sum_of_terms(search, expr);
   if (rewrites <= 0 || search.work <= 0 || expr.terms().size() < 2) return out;
+  if (const auto other = factored(search, expr, rewrites)) return meet(out, *other);
   for (const dsl::Term& term : expr.terms()) {
     for (size_t i = 0; i < term.atoms.size(); ++i) {
       const dsl::AtomKind kind = term.atoms[i].kind;
