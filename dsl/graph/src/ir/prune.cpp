@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 
+#include "ir/id_table.h"
 #include "ir/rewrite.h"
 
 namespace kiln::graph {
@@ -55,6 +57,37 @@ void use_types(Graph& graph) {
   }
 }
 
+// Lists are shared by all nodes whose attributes are alike, of ops that name bodies and of others: a list that changes
+// is another one.
+void renumber_attrs(Graph& graph, const std::vector<uint32_t>& bodies, const std::vector<uint32_t>& kernels) {
+  IdTable lists;
+  for (AttrsId id = 0; id < graph.attr_lists.size(); ++id) lists.insert(hash(graph.attr_lists[id]), id);
+  std::map<std::pair<TensorOp, AttrsId>, AttrsId> now;
+  for (Body& body : graph.bodies) {
+    for (Node& node : body.nodes) {
+      if (!names_bodies(node.op)) continue;
+      const auto [known, fresh] = now.try_emplace({node.op, node.attrs}, AttrsId{0});
+      if (fresh) {
+        AttrList list = graph.attrs(node);
+        const std::vector<AttrInfo>& table = info(node.op).attrs;
+        for (size_t i = 0; i < table.size(); ++i) {
+          if (table[i].kind != AttrKind::kBody && table[i].kind != AttrKind::kKernel) continue;
+          const auto id = static_cast<size_t>(std::get<int64_t>(list[i]));
+          list[i] = int64_t{table[i].kind == AttrKind::kBody ? bodies[id] : kernels[id]};
+        }
+        const uint64_t key = hash(list);
+        const auto equal = lists.find(key, [&](uint32_t id) { return same(graph.attr_lists[id], list); });
+        known->second = equal ? *equal : static_cast<AttrsId>(graph.attr_lists.size());
+        if (!equal) {
+          lists.insert(key, known->second);
+          graph.attr_lists.push_back(std::move(list));
+        }
+      }
+      node.attrs = known->second;
+    }
+  }
+}
+
 void use_bodies(Graph& graph) {
   std::vector<bool> bodies(graph.bodies.size(), false), kernels(graph.kernels.size(), false);
   for (const BodyId id : bodies_inner_first(graph)) bodies[id] = true;
@@ -69,20 +102,7 @@ void use_bodies(Graph& graph) {
   for (TileKernel& kernel : graph.kernels) {
     if (kernel.gradient != kNone) kernel.gradient = body_now[kernel.gradient];
   }
-  std::vector<bool> done(graph.attr_lists.size(), false);
-  for (const Body& body : graph.bodies) {
-    for (const Node& node : body.nodes) {
-      if (!names_bodies(node.op) || done[node.attrs]) continue;
-      done[node.attrs] = true;
-      const std::vector<AttrInfo>& table = info(node.op).attrs;
-      for (size_t i = 0; i < table.size(); ++i) {
-        if (table[i].kind != AttrKind::kBody && table[i].kind != AttrKind::kKernel) continue;
-        Attr& attr = graph.attr_lists[node.attrs][i];
-        const auto id = static_cast<size_t>(std::get<int64_t>(attr));
-        attr = int64_t{table[i].kind == AttrKind::kBody ? body_now[id] : kernel_now[id]};
-      }
-    }
-  }
+  renumber_attrs(graph, body_now, kernel_now);
 }
 
 }  // namespace
