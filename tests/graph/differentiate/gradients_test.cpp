@@ -7,6 +7,7 @@
 #include "differentiate/differences.h"
 #include "differentiate/rules.h"
 #include "kiln/graph/differentiate.h"
+#include "kiln/graph/text.h"
 #include "kiln/graph/verify.h"
 
 namespace kiln::graph::test {
@@ -91,6 +92,30 @@ TEST(GradientTable, HasEveryOpAndACaseOfEachRule) {
     // Kernels: errors_test.cpp.
     if (kind == GradientKind::kNone || op.op == TensorOp::kKernel) continue;
     EXPECT_TRUE(covered.contains(op.op)) << op.name << " has a gradient and no case";
+  }
+}
+
+// The result of a call that gives what it took is an input of the joint graph, which has a name already.
+TEST(GradientGraphs, NamesOfResultsThatAreInputs) {
+  const auto graph = parse(R"(
+body @same(%a: f32[3]) {
+  output r = %a
+}
+
+graph g(%x: f32[3]) {
+  %named = call %x {body = @same} : f32[3]
+  %1 = exp %named : f32[3]
+  output y0 = %named
+  output y1 = %1
+}
+)",
+                           "same.kg");
+  ASSERT_TRUE(graph) << graph.error().message;
+  for (const auto& pass : {vjp, jvp}) {
+    const auto joint = pass(*graph, {"x"});
+    ASSERT_TRUE(joint) << joint.error().message;
+    const auto fine = verify(*joint);
+    EXPECT_TRUE(fine) << fine.error().message;
   }
 }
 

@@ -143,6 +143,7 @@ class PassRunner {
   // Names for readers, of those values that are still there: outputs'.
   void keep_names(const std::vector<ValueId>& outputs) {
     for (size_t i = 0; i < outputs.size(); ++i) {
+      if (builder_.body().values[outputs[i]].node == kNone) continue;  // a call that gives what it took: an input
       const auto named = main_.names.find(main_.outputs[i].value);
       if (named != main_.names.end() && !builder_.body().names.contains(outputs[i])) {
         builder_.set_name(outputs[i], named->second);
