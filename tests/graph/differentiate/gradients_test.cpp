@@ -119,5 +119,23 @@ graph g(%x: f32[3]) {
   }
 }
 
+// An exclusive scan shifts what comes back, along an axis that may have nothing to shift.
+TEST(GradientGraphs, ScansOfEmptyAxes) {
+  for (const bool reverse : {false, true}) {
+    const auto def = graph("g", {input("x", f64, {dim("n", 0, 8)})},
+                           [&](Tensor x) { return scan(x, ReduceKind::kMax, 0, reverse, true); });
+    ASSERT_TRUE(def.ir()) << def.ir().error().message;
+    const auto joint = vjp(*def.ir(), {"x"});
+    ASSERT_TRUE(joint) << joint.error().message;
+    const auto none = evaluate(*joint, std::vector{own(f64, {0}), own(f64, {0})});
+    ASSERT_TRUE(none) << none.error().message;
+    const auto some = evaluate(*joint, std::vector{array_of(f64, {3}, {1, 3, 2}), array_of(f64, {3}, {5, 7, 9})});
+    ASSERT_TRUE(some) << some.error().message;
+    // -inf, 1, 3, and from behind 3, 2, -inf: the gradients of what is seen again go to where it is.
+    const std::vector<double> wanted = reverse ? std::vector<double>{0, 5, 7} : std::vector<double>{7, 9, 0};
+    for (int64_t i = 0; i < 3; ++i) EXPECT_EQ(some->back().number(i), wanted[static_cast<size_t>(i)]) << reverse;
+  }
+}
+
 }  // namespace
 }  // namespace kiln::graph::test

@@ -69,9 +69,9 @@ void logsumexp_rule(Adjoint& a) {
 // The element behind (in the scan's direction) in place of each, and 0 at the end.
 Tensor shifted(Adjoint& a, const Tensor& x, size_t axis, bool reverse) {
   const Expr count = a.extents(x)[axis];
-  if (count.as_constant() == 0) return x;
-  const Tensor kept = reverse ? slice_axis(x, axis, Expr(0), count - Expr(1)) : slice_axis(x, axis, Expr(1), count);
-  return pad_axis(kept, axis, Expr(reverse ? 1 : 0), Expr(reverse ? 0 : 1));
+  // Longer by one first: the axis may be empty.
+  const Tensor longer = pad_axis(x, axis, Expr(reverse ? 1 : 0), Expr(reverse ? 0 : 1));
+  return reverse ? slice_axis(longer, axis, Expr(0), count) : slice_axis(longer, axis, Expr(1), count + Expr(1));
 }
 
 // y_j is the product of x up to j. With R_i = g_i + x_(i+1)·R_(i+1) the gradient is P_(i-1)·R_i: a recurrence without a
