@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds Kiln, starts a daemon, and compiles and runs the kernel library on this machine's CPU,
 # with --gpu on its first GPU: each kernel is checked against a float64 reference, and a table says how fast it compiled,
-# was served and ran. Then it builds the rest, and the tuner looks for better configs of some kernels for a minute, which has the
+# was served and ran. A graph, one step of training, is compiled and run on the CPU. Then it builds the rest, and the tuner looks for better configs of some kernels for a minute, which has the
 # calibration of this machine in it the first time.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -14,6 +14,9 @@ rm -f build.log
 echo "Building (release)…"
 build_targets release kiln kilnd kiln-worker kiln-quickstart
 build/release/bin/kiln-quickstart "$@"
+
+printf '\nA graph of tensors, one step of training (dsl/graph/examples/mlp_step.kg), compiled and run…\n'
+build/release/bin/kiln graph bench dsl/graph/examples/mlp_step.kg --size batch=256
 
 target=cpu
 for argument in "$@"; do

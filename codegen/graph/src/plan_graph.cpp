@@ -36,6 +36,7 @@ class Planner {
   uint32_t add_buffer(PlannedBuffer buffer);
   uint32_t constant_of(const graph::Node& node);
   bool is_empty(const Group& group) const;
+  Error placed(Error failure, const Group& group) const;
   Result<void> add_group(uint32_t number);
   void add_launch(const WrittenKernel& written, std::string name, graph::Location loc,
                   const std::map<ValueId, uint32_t>& buffers);
@@ -148,11 +149,20 @@ bool Planner::is_empty(const Group& group) const {
                      [&](ValueId root) { return graph::element_count(graph_.type(body_, root).shape) == Expr(); });
 }
 
+// What went wrong, at the line of the group's first op: of a kernel that was traced here the lines are the planner's.
+Error Planner::placed(Error failure, const Group& group) const {
+  const NodeId first = group.anchors.empty() ? body_.values[group.roots[0]].node : group.anchors[0];
+  const std::string place = graph_.location_text(body_.nodes[first].loc);
+  if (place.empty() || failure.message.starts_with(place)) return failure;
+  failure.message = place + ": " + graph::info(body_.nodes[first].op).name + ": " + failure.message;
+  return failure;
+}
+
 Result<void> Planner::add_group(uint32_t number) {
   const Group& group = grouping_.groups[number];
   if (is_empty(group)) return {};
   auto written = write_group({graph_, grouping_, number, request_.target});
-  if (!written) return written.error();
+  if (!written) return placed(written.error(), group);
   std::map<ValueId, uint32_t> temporaries;
   for (const graph::TensorType& type : written->temporaries) {
     temporaries[static_cast<ValueId>(body_.values.size() + temporaries.size())] =

@@ -75,8 +75,8 @@ void renumber_attrs(Graph& graph, const std::vector<uint32_t>& bodies, const std
           const auto id = static_cast<size_t>(std::get<int64_t>(list[i]));
           list[i] = int64_t{table[i].kind == AttrKind::kBody ? bodies[id] : kernels[id]};
         }
-        const uint64_t key = hash(list);
-        const auto equal = lists.find(key, [&](uint32_t id) { return same(graph.attr_lists[id], list); });
+        const uint64_t key = kiln::graph::hash(list);
+        const auto equal = lists.find(key, [&](uint32_t id) { return kiln::graph::same(graph.attr_lists[id], list); });
         known->second = equal ? *equal : static_cast<AttrsId>(graph.attr_lists.size());
         if (!equal) {
           lists.insert(key, known->second);
