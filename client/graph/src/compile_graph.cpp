@@ -79,14 +79,25 @@ Result<std::vector<CompileSpec>> specs_of(const graph::Plan& plan, uint32_t dead
   return out;
 }
 
-Result<CompiledGraph> finish(graph::Plan plan, std::vector<UntypedFunction> kernels) {
-  auto state = GraphState::make(std::move(plan), std::move(kernels));
+Result<CompiledGraph> finish(graph::Plan plan, std::vector<UntypedFunction> kernels,
+                             std::vector<std::string> unused = {}) {
+  auto state = GraphState::make(std::move(plan), std::move(kernels), std::move(unused));
   if (!state) return state.error();
   return CompiledGraph(std::move(*state));
 }
 
+// Dims that a graph declares, and nothing in its plan mentions.
+std::vector<std::string> unused_dims(const graph::Graph& graph, const graph::Plan& plan) {
+  std::vector<std::string> out;
+  for (const graph::DimInfo& dim : graph.dims) {
+    const bool is_used = std::ranges::any_of(plan.dims, [&](const auto& used) { return used.name == dim.name; });
+    if (!is_used) out.push_back(dim.name);
+  }
+  return out;
+}
+
 Result<CompiledGraph> compile_plan(const std::shared_ptr<Core>& core, graph::Plan plan, const GraphOptions& options,
-                                   const Time& time) {
+                                   const Time& time, std::vector<std::string> unused = {}) {
   auto specs = specs_of(plan, options.deadline_ms);
   if (!specs) return specs.error();
   auto left = time.left();
@@ -98,7 +109,7 @@ Result<CompiledGraph> compile_plan(const std::shared_ptr<Core>& core, graph::Pla
   for (size_t i = 0; i < specs->size(); ++i) {
     kernels.emplace_back(FunctionState::make(core, std::move((*specs)[i]), std::move((*variants)[i])));
   }
-  return finish(std::move(plan), std::move(kernels));
+  return finish(std::move(plan), std::move(kernels), std::move(unused));
 }
 
 }  // namespace
@@ -113,7 +124,8 @@ Result<CompiledGraph> Client::compile(const graph::Graph& graph, const GraphOpti
   if (!left) return of_graph(name, left.error());
   auto plan = plan_of(*shared, {graph, std::move(*target), {.fuse = options.fuse}}, *left);
   if (!plan) return of_graph(name, plan.error());
-  return compile_plan(shared, std::move(*plan), options, time);
+  std::vector<std::string> unused = unused_dims(graph, *plan);
+  return compile_plan(shared, std::move(*plan), options, time, std::move(unused));
 }
 
 Result<CompiledGraph> Client::compile(const graph::GraphDef& graph, const GraphOptions& options) {

@@ -31,13 +31,16 @@ class KnownSizes {
 };
 
 struct GraphState {
-  static Result<std::shared_ptr<const GraphState>> make(graph::Plan plan, std::vector<UntypedFunction> kernels);
+  // `unused`: names of dims that the graph has and its plan does not need.
+  static Result<std::shared_ptr<const GraphState>> make(graph::Plan plan, std::vector<UntypedFunction> kernels,
+                                                        std::vector<std::string> unused = {});
 
   const Birth& birth() const { return birth_; }
   void keep() const { birth_.keep(); }
 
   const graph::Plan plan;
   const std::vector<UntypedFunction> kernels;  // by Plan::kernels
+  const std::vector<std::string> unused_dims;  // may be given sizes all the same
   const std::optional<Device> device;          // of a plan for a GPU
   const std::vector<Block> constants;
   mutable BlockPool arenas;
@@ -45,8 +48,8 @@ struct GraphState {
 
  private:
   friend DeleteUnlessItStays;
-  GraphState(graph::Plan what, std::vector<UntypedFunction> functions, std::optional<Device> on,
-             std::vector<Block> data);
+  GraphState(graph::Plan what, std::vector<UntypedFunction> functions, std::vector<std::string> unused,
+             std::optional<Device> on, std::vector<Block> data);
   ~GraphState() = default;
 
   const Birth birth_;

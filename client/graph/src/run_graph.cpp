@@ -298,6 +298,10 @@ Result<void> Run::finish_on_device() {
 Result<std::shared_ptr<const SizedPlan>> sizes_of(const GraphState& state, std::span<const ArrayView> inputs,
                                                   const RunOptions& options) {
   const graph::Plan& plan = state.plan;
+  std::map<std::string, int64_t> sizes = options.sizes;
+  if (!sizes.empty()) {
+    for (const std::string& dim : state.unused_dims) sizes.erase(dim);
+  }
   std::vector<graph::GivenTensor> given;
   given.reserve(inputs.size());
   bool alike = inputs.size() == plan.inputs.size();
@@ -308,10 +312,10 @@ Result<std::shared_ptr<const SizedPlan>> sizes_of(const GraphState& state, std::
   }
   if (alike) {
     std::vector<int64_t> key;
-    size_key(plan, given, options.sizes, key);
+    size_key(plan, given, sizes, key);
     if (auto known = state.sizes.find(key)) return known;
   }
-  auto made = size_plan(plan, given, options.sizes);
+  auto made = size_plan(plan, given, sizes);
   if (made) state.sizes.insert(*made);
   return made;
 }

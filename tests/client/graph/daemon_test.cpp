@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "figures.h"
+#include "graph_service.h"
 #include "kiln/client/graph.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/config.h"
@@ -21,9 +21,9 @@
 namespace kiln {
 namespace {
 
-namespace fs = std::filesystem;
 using graph::Array;
 using graph::GraphDef;
+using test::GraphService;
 using testing::HasSubstr;
 
 GraphDef mlp() {
@@ -65,53 +65,6 @@ void expect_as_evaluated(const GraphDef& graph, const std::vector<Array>& inputs
     }
   }
 }
-
-class GraphService : public testing::Test {
- protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "kiln-graph-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    directory_ = name;
-    ::setenv("KILN_CACHE_DIR", (directory_ / "cache").c_str(), 1);
-  }
-  void TearDown() override {
-    stop_daemon();
-    test::remove_scratch(directory_);
-  }
-  ClientOptions options() const {
-    ClientOptions out;
-    out.connect.runtime_dir = (directory_ / "run").string();
-    out.connect.kilnd_path = KILND_EXECUTABLE;
-    out.connect.start_timeout = test::kPatience;
-    out.specialise_in_background = false;
-    return out;
-  }
-  std::unique_ptr<client::Connection> daemon() const {
-    auto opened = client::Connection::open(options().connect);
-    EXPECT_TRUE(opened) << opened.error().message;
-    return opened ? std::move(*opened) : nullptr;
-  }
-  void stop_daemon() const {
-    if (auto opened = client::Connection::open(options().connect)) (void)(*opened)->shutdown();
-  }
-  uint64_t compiles() const { return test::figures_of(*daemon()).at("compiles_total").get<uint64_t>(); }
-
-  // Where the daemon keeps what a kernel of the plan was compiled to.
-  std::vector<fs::path> entries_of(const graph::Plan& plan) const {
-    std::vector<fs::path> out;
-    for (const graph::PlannedKernel& kernel : plan.kernels) {
-      auto values = dsl::complete_constexprs(kernel.kernel, kernel.constexprs, plan.target);
-      auto request = dsl::encode_request({kernel.kernel, plan.target, *values, {}});
-      const std::string key = to_hex(daemon()->key_of(*request)), name = key.substr(2);
-      for (const auto& entry : fs::recursive_directory_iterator(directory_ / "cache")) {
-        if (entry.path().filename() == name) out.push_back(entry.path());
-      }
-    }
-    return out;
-  }
-
-  fs::path directory_;
-};
 
 TEST_F(GraphService, OnePlanServesAllSizesAndAllClients) {
   Client client(options());
@@ -193,12 +146,12 @@ TEST_F(GraphService, KernelsGoneFromTheCacheAreCompiledAgain) {
   Client client(options());
   auto fn = client.compile(mlp(), {.fuse = false});
   ASSERT_TRUE(fn) << fn.error().message;
-  const std::vector<fs::path> entries = entries_of(fn->plan());
+  const std::vector<std::filesystem::path> entries = entries_of(fn->plan());
   ASSERT_GE(entries.size(), 2u);
   for (const size_t kept : {size_t{1}, size_t{0}}) {
     stop_daemon();
     size_t gone = 0;
-    for (size_t i = kept; i < entries.size(); ++i) gone += fs::remove(entries[i]);
+    for (size_t i = kept; i < entries.size(); ++i) gone += std::filesystem::remove(entries[i]);
     ASSERT_GE(gone, 1u);
     Client next(options());
     fn = next.compile(mlp(), {.fuse = false});

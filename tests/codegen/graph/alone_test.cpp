@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "compare.h"
+#include "graph/compare.h"
 #include "graph/random_graph.h"
 #include "kiln/graph/text.h"
 #include "kiln/planner/plan_graph.h"

@@ -3,7 +3,7 @@
 
 #include <cstdlib>
 
-#include "compare.h"
+#include "graph/compare.h"
 #include "graph/op_examples.h"
 #include "graph/random_graph.h"
 #include "kiln/graph/graph.h"

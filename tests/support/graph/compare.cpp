@@ -1,4 +1,4 @@
-#include "compare.h"
+#include "graph/compare.h"
 
 #include <cmath>
 #include <cstdio>
