@@ -34,6 +34,7 @@ class Planner {
   void describe();
   uint32_t buffer_of(ValueId value);
   uint32_t add_buffer(PlannedBuffer buffer);
+  bool lies_in_plan(const graph::Node& node) const;
   uint32_t constant_of(const graph::Node& node);
   bool is_empty(const Group& group) const;
   Error placed(Error failure, const Group& group) const;
@@ -94,19 +95,24 @@ uint32_t Planner::constant_of(const graph::Node& node) {
                      .bytes = Expr(static_cast<int64_t>(data.size() * bytes))});
 }
 
+// A constant of one element is computed where it is read, or written where it must be in memory.
+bool Planner::lies_in_plan(const graph::Node& node) const {
+  return node.op == TensorOp::kConstant && std::get<std::vector<uint64_t>>(graph_.attrs(node)[2]).size() != 1;
+}
+
 // The first output of a value is its home; else it lies in the arena.
 uint32_t Planner::buffer_of(ValueId value) {
   if (const auto known = buffers_.find(value); known != buffers_.end()) return known->second;
   const graph::Node& node = body_.nodes[body_.values[value].node];
   uint32_t buffer = kNone;
   for (size_t i = 0; i < body_.outputs.size() && buffer == kNone; ++i) {
-    if (body_.outputs[i].value == value && node.op != TensorOp::kConstant) {
+    if (body_.outputs[i].value == value && !lies_in_plan(node)) {
       buffer = add_buffer({.home = PlannedBuffer::Home::kOutput,
                            .index = static_cast<uint32_t>(i),
                            .bytes = bytes_of(graph_.type(body_, value))});
     }
   }
-  if (buffer == kNone && node.op == TensorOp::kConstant) buffer = constant_of(node);
+  if (buffer == kNone && lies_in_plan(node)) buffer = constant_of(node);
   if (buffer == kNone)
     buffer = add_buffer({.home = PlannedBuffer::Home::kArena, .bytes = bytes_of(graph_.type(body_, value))});
   buffers_[value] = buffer;

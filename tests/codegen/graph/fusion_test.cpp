@@ -184,6 +184,17 @@ TEST(Plan, WritesDonatedInputsInPlace) {
   EXPECT_EQ(donate([](Tensors in) { return Outputs{{"y", linear(in[0], in[1])}}; }), none);
 }
 
+// It was taken for one that lies in the plan, which no launch may write to.
+TEST(Plan, WritesAConstantOfOneElementThatMustBeInMemory) {
+  const auto given = graph::graph("given", {input("x", f32, {4})}, [](Tensor x) {
+    return Outputs{{"c", graph::constant(f32, {1}, {2.5})}, {"y", x + 1.0}};
+  });
+  const graph::Plan plan = plan_of(given);
+  EXPECT_TRUE(plan.constants.empty());
+  const auto again = graph::decode_plan(graph::encode_plan(plan));
+  EXPECT_TRUE(again.ok()) << again.error().message;
+}
+
 TEST(Plan, NamesTheOpThatHasNoKernel) {
   const Dim n = graph::dim("n", 1, 4096);
   const auto looped = graph::graph("looped", {input("x", f32, {n, 4})}, [n](Tensor x) {
