@@ -67,6 +67,19 @@ std::vector<TensorOp> all_ops() {
 INSTANTIATE_TEST_SUITE_P(All, OpPlan, testing::ValuesIn(all_ops()),
                          [](const auto& info) { return graph::info(info.param).name; });
 
+// What is picked by a window keeps its type: a sum of i1 is an int.
+TEST(WindowPick, OfBoolsIsOfBools) {
+  const auto graph =
+      graph::graph("picked", {graph::input("x", graph::f32, {8}), graph::input("t", graph::i1, {8})},
+                   [](graph::Tensor x, graph::Tensor t) {
+                     return graph::window_pick(x, t, graph::PickKind::kMax,
+                                               {.size = {2}, .strides = {2}, .low = {0}, .high = {0}, .dilation = {1}});
+                   });
+  ASSERT_TRUE(graph.ir().ok()) << graph.ir().error().message;
+  const random_graph::Case made{*graph.ir(), {}};
+  EXPECT_EQ(check(made.graph, random_graph::inputs(made, 1), {}, true), "");
+}
+
 // Graphs of many ops, whole, with three sizes of each dim from one plan.
 class RandomPlan : public testing::TestWithParam<int> {};
 

@@ -214,7 +214,8 @@ std::vector<Tensor> spell_window_pick(const Composite& c) {
   Shape mask = chosen.shape();
   for (int i = 0; i < inside; ++i) mask.emplace_back(1);
   const Tensor is_chosen = number == broadcast_to(reshape(chosen, mask), number.shape());
-  return {sum(where(is_chosen, seen, zeros_like(seen)), last_axes(seen.rank(), inside))};
+  // One of them at most; a sum of i1 is an int.
+  return {cast(sum(where(is_chosen, seen, zeros_like(seen)), last_axes(seen.rank(), inside)), t.element())};
 }
 
 }  // namespace kiln::graph
