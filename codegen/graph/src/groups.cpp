@@ -274,8 +274,6 @@ void Grouper::add_to(uint32_t group, NodeId number, const Groups& reached) {
   for (const uint32_t other : reached) {
     if (other != group) out_.groups[group].needs.insert(other);
   }
-  const Node& node = body_.nodes[number];
-  if (!is_view(node.op)) out_.groups[group].values.push_back(node.first_result);
 }
 
 void Grouper::add_anchor(uint32_t group, NodeId number, const Groups& reached) {
@@ -283,7 +281,6 @@ void Grouper::add_anchor(uint32_t group, NodeId number, const Groups& reached) {
   add_to(group, number, reached);
   for (uint32_t i = 0; i < node.result_count; ++i) {
     out_.groups[group].anchors.push_back(number);
-    if (i > 0) out_.groups[group].values.push_back(node.first_result + i);
   }
 }
 
@@ -347,7 +344,6 @@ void Grouper::place(NodeId number) {
       add_group(is_dot ? Group::Form::kDot : Group::Form::kAlone, type(node.first_result).shape, number);
   out_.groups[group].anchors.push_back(number);
   add_to(group, number, reach);
-  for (uint32_t i = 1; i < node.result_count; ++i) out_.groups[group].values.push_back(node.first_result + i);
 }
 
 // Of the ops that have kernels of their own: those that compute what they read where they read it.
@@ -516,7 +512,6 @@ void Grouper::place_in_memory(NodeId number) {
   }
   if (home == kNone) home = add_group(Group::Form::kMap, type(value).shape, number);
   add_to(home, number, reach);
-  if (is_view(node.op)) out_.groups[home].values.push_back(value);
   need(number);
 }
 

@@ -24,16 +24,14 @@ struct Group {
   std::vector<int64_t> reduced;  // kReduce: axes of the domain
   // By number. A reduction of several tensors stands there as often as it has results, side by side.
   std::vector<NodeId> anchors;
-  std::vector<ValueId> values;  // what is computed in it, and not views, in order
-  std::vector<ValueId> roots;   // those of its values that go to memory
-  std::set<uint32_t> needs;     // groups whose roots it reads
+  std::vector<ValueId> roots;  // what is computed in it and goes to memory
+  std::set<uint32_t> needs;    // groups whose roots it reads
 };
 
 struct Grouping {
   std::vector<Group> groups;       // in an order in which they can run
   std::vector<uint32_t> group_of;  // by node; kNone: computed where it is read
   std::vector<bool> in_memory;     // by value
-  std::vector<std::string> log;
 };
 
 struct GroupingOptions {

@@ -32,8 +32,10 @@ std::string check(const graph::Graph& graph, const std::vector<graph::Array>& in
 
 class OpPlan : public testing::TestWithParam<TensorOp> {};
 
-// All that the planner has no kernel for yet.
-bool is_missing(const std::string& message) { return message.find("there is no kernel for") != std::string::npos; }
+// Of loops those whose length is no small number, which the planner cannot run yet.
+bool is_missing(TensorOp op, const std::string& message) {
+  return op == TensorOp::kLoop && message.find("there is no kernel for `loop`") != std::string::npos;
+}
 
 TEST_P(OpPlan, IsTheEvaluators) {
   int checked = 0;
@@ -50,13 +52,14 @@ TEST_P(OpPlan, IsTheEvaluators) {
     const auto inputs = random_graph::inputs(*made, seed);
     for (const bool fuse : {true, false}) {
       const std::string wrong = check(made->graph, inputs, made->sizes, fuse);
-      if (is_missing(wrong)) GTEST_SKIP() << wrong;
-      if (wrong.starts_with("evaluator")) break;
+      if (is_missing(GetParam(), wrong) || wrong.starts_with("evaluator")) break;
       EXPECT_EQ(wrong, "") << "seed " << seed << (fuse ? "" : ", not fused") << "\n" << graph::print(made->graph);
       ++checked;
     }
     if (HasFailure()) return;
   }
+  if (checked == 0 && GetParam() == TensorOp::kLoop) GTEST_SKIP() << "no loop of these seeds has a small length";
+  EXPECT_GT(checked, 0);
 }
 
 std::vector<TensorOp> all_ops() {
@@ -80,12 +83,13 @@ TEST(WindowPick, OfBoolsIsOfBools) {
   EXPECT_EQ(check(made.graph, random_graph::inputs(made, 1), {}, true), "");
 }
 
-// Graphs of many ops, whole, with three sizes of each dim from one plan.
+// Graphs of many ops, whole.
 class RandomPlan : public testing::TestWithParam<int> {};
 
 TEST_P(RandomPlan, IsTheEvaluators) {
   const char* asked = std::getenv("KILN_RANDOM_GRAPHS");
   const int count = asked ? std::atoi(asked) / 16 : 25;
+  int checked = 0;
   for (int i = 0; i < count; ++i) {
     const uint64_t seed = static_cast<uint64_t>(GetParam()) * 1'000'000 + static_cast<uint64_t>(i);
     random_graph::Options options;
@@ -103,10 +107,12 @@ TEST_P(RandomPlan, IsTheEvaluators) {
     ASSERT_TRUE(made.ok()) << made.error().message;
     const auto inputs = random_graph::inputs(*made, seed);
     const std::string wrong = check(made->graph, inputs, made->sizes, seed % 7 != 0);
-    if (is_missing(wrong) || wrong.starts_with("evaluator")) continue;
+    if (wrong.starts_with("evaluator")) continue;  // an index that is nowhere, or too much memory
+    ++checked;
     EXPECT_EQ(wrong, "") << "seed " << seed << "\n" << graph::print(made->graph);
     if (HasFailure()) return;
   }
+  EXPECT_GE(checked, count / 2);
 }
 INSTANTIATE_TEST_SUITE_P(Sixteen, RandomPlan, testing::Range(0, 16));
 
