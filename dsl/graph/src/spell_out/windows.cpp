@@ -161,16 +161,21 @@ Dim window_count(const Dim& extent, int64_t size, int64_t stride, int64_t low, i
   return exact ? trace.dim(*exact) : steps / stride;
 }
 
-std::vector<Tensor> spell_window(const Composite& c) {
-  const Tensor& x = c[0];
-  const auto kind = enum_attr<WindowKind>(c.attrs, 0);
+// How many windows of an op there are along each axis of x.
+static Shape window_counts(const Composite& c, const Tensor& x) {
   const auto &size = ints_attr(c.attrs, 1), &strides = ints_attr(c.attrs, 2), &low = ints_attr(c.attrs, 3),
              &high = ints_attr(c.attrs, 4), &dilation = ints_attr(c.attrs, 5);
   Shape out;
   for (size_t i = 0; i < size.size(); ++i) {
     out.push_back(window_count(x.extent(static_cast<int>(i)), size[i], strides[i], low[i], high[i], dilation[i]));
   }
-  const std::vector<WindowAxis> axes = window_axes(c, out);
+  return out;
+}
+
+std::vector<Tensor> spell_window(const Composite& c) {
+  const Tensor& x = c[0];
+  const auto kind = enum_attr<WindowKind>(c.attrs, 0);
+  const std::vector<WindowAxis> axes = window_axes(c, window_counts(c, x));
   if (axes.empty()) return {x};
   const int inside = static_cast<int>(axes.size());
   const Tensor seen = in_order(windows_of(x, axes, beyond_for(kind, x.element())), axes, x.rank(), inside);
@@ -199,13 +204,7 @@ std::vector<Tensor> spell_window_spread(const Composite& c) {
 
 std::vector<Tensor> spell_window_pick(const Composite& c) {
   const Tensor &x = c[0], &t = c[1];
-  const auto &size = ints_attr(c.attrs, 1), &strides = ints_attr(c.attrs, 2), &low = ints_attr(c.attrs, 3),
-             &high = ints_attr(c.attrs, 4), &dilation = ints_attr(c.attrs, 5);
-  Shape out;
-  for (size_t i = 0; i < size.size(); ++i) {
-    out.push_back(window_count(x.extent(static_cast<int>(i)), size[i], strides[i], low[i], high[i], dilation[i]));
-  }
-  const std::vector<WindowAxis> axes = window_axes(c, out);
+  const std::vector<WindowAxis> axes = window_axes(c, window_counts(c, x));
   if (axes.empty()) return {t};
   const int inside = static_cast<int>(axes.size());
   const Tensor chosen = first_extreme(x, axes, enum_attr<PickKind>(c.attrs, 0) == PickKind::kMin);
