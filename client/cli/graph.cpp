@@ -52,6 +52,8 @@ void add_compiled_commands(CLI::App& graph, GraphFlags& flags, Action& action) {
   bench->add_option("--size", flags.bench.sizes, "n=128: of each dim that the inputs mention")->allow_extra_args(false);
   bench->add_option("--repeat", flags.bench.repeat, "Runs that are timed")->check(CLI::Range(1, 1'000'000));
   bench->add_option("--threads", flags.bench.compiled.threads, "0: as OpenMP likes")->check(CLI::NonNegativeNumber);
+  bench->add_flag("--launches", flags.bench.launches, "What each launch takes, and at how many bytes a second");
+  bench->add_flag("--replay", flags.bench.replay, "Record a run, and time replays of it");
   add_target(*bench, flags.bench.compiled, kTargetHelp);
   bench->callback([&] { action = [&] { return bench_graph(flags.bench); }; });
 }

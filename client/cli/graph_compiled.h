@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "kiln/client/graph.h"
 #include "kiln/dsl/result.h"
 #include "kiln/graph/evaluate.h"
 
@@ -16,6 +17,8 @@ struct GraphTargetFlags {
   uint32_t deadline_ms = 0;
   int threads = 0;
 };
+
+Result<client::CompiledGraph> compile_graph(const graph::Graph& graph, const GraphTargetFlags& flags);
 
 // Compiles a graph and runs it.
 Result<std::vector<graph::Array>> run_compiled(const graph::Graph& graph, const std::vector<graph::Array>& inputs,
@@ -34,6 +37,8 @@ struct GraphBenchFlags {
   GraphTargetFlags compiled = {.target = "cpu"};
   std::vector<std::string> sizes;  // "n=128": of all dims
   int repeat = 20;
+  bool launches = false;  // what each launch takes
+  bool replay = false;    // record a run, and time replays
 };
 Result<void> bench_graph(const GraphBenchFlags& flags);
 

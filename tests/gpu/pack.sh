@@ -13,7 +13,8 @@ mkdir -p "$folder/bin" "$folder/examples"
 
 for program in bin/kiln bin/kilnd bin/kiln-worker bin/kiln-quickstart bin/kiln-tune bin/kiln-runner \
   bin/bench-launch bin/bench-gpu-latency bin/gpu-compile bin/bench-autotune \
-  tests/codegen/codegen_tests tests/kernels/kernels_tests tests/client/gpu/gpu_device_tests; do
+  tests/codegen/codegen_tests tests/kernels/kernels_tests tests/client/gpu/gpu_device_tests \
+  tests/client/graph/client_graph_tests; do
   [ -x "$build/$program" ] || { echo "pack.sh: $build/$program is not built" >&2; exit 1; }
   strip -o "$folder/bin/${program##*/}" "$build/$program"
 done

@@ -51,7 +51,7 @@ run_tests() {
 }
 
 all_tests() {
-  run_tests tests "--filter=$filter" gpu_device_tests kernels_tests codegen_tests
+  run_tests tests "--filter=$filter" gpu_device_tests kernels_tests codegen_tests client_graph_tests
   [ "$filter" = '*' ] || return 0
   echo "== end to end"
   python3 end_to_end.py "${dry[@]}" || status=1

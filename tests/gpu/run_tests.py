@@ -24,7 +24,7 @@ from tools import environment, library_path, tool
 
 # What does not run kernels of the default target, by the beginning of its name.
 CPU_ONLY = ("Compile", "BulkStoresOnNvidia", "RequestLines", "VectorReference", "Nvidia", "Kernels/OnNvidia", "Kernels/LibraryOnNvidia",
-            "DotUnits", "StreamingOnCpu", "Plan.",
+            "DotUnits", "StreamingOnCpu", "Plan.", "RunGraph", "OwnedArray", "GraphService", "SomeGraphs.RunOnAStreamOfTheProcessors",
             # Which program fails first, and how far estimates are off, is not promised.
             "Assert.FailsWithMessageLineProgramAndFirstLane", "Functions/MathOfF32.FastStaysNear")
 REFUSED = re.compile(r"target `[^`]*`: (?:the option )?(.*?) is not (?:lowered to GPUs|there for GPUs) yet")
@@ -86,7 +86,7 @@ class Runner:
         self.lock = threading.Lock()
         self.results = {}  # test -> (kind, reasons, seconds, text)
         self.end = time.monotonic() + options.deadline
-        self.environment = environment(KILN_TEST_TARGETS="cuda", OMP_NUM_THREADS="1")
+        self.environment = environment(KILN_TEST_TARGETS="cuda", KILN_TEST_KILND=tool("kilnd"), OMP_NUM_THREADS="1")
         self.wrap = []
         if options.sanitizer:
             self.environment["LD_LIBRARY_PATH"] = os.environ.get("LD_LIBRARY_PATH", "")

@@ -11,7 +11,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 PACKED = os.path.isdir(os.path.join(HERE, "bin"))
 BUILD = os.environ.get("KILN_GPU_BUILD", os.path.join(HERE, "../../build/release"))
 PLACES = [os.path.join(HERE, "bin")] if PACKED else [
-    os.path.join(BUILD, folder) for folder in ("bin", "tests/codegen", "tests/kernels", "tests/client/gpu")]
+    os.path.join(BUILD, folder) for folder in ("bin", "tests/codegen", "tests/kernels", "tests/client/gpu", "tests/client/graph")]
 EXAMPLES = os.path.join(HERE, "examples" if PACKED else "../../dsl/examples")
 
 

@@ -13,6 +13,13 @@ constexpr uint64_t kAlignment = 64;
 // From here on memory is mapped by itself, and touched by the threads that use it.
 constexpr uint64_t kMapped = uint64_t{4} << 20;
 
+bool same(const Stream* a, const Stream* b) { return a && b && a->state() == b->state(); }
+
+// A device's memory waits for the device by itself; the host's is gone at once.
+void release(std::unique_ptr<Block> block) {
+  if (block && block->stream && !block->device) (void)block->stream->synchronise();
+}
+
 }  // namespace
 
 Result<Block> Block::allocate(uint64_t bytes, int threads) {
@@ -39,21 +46,25 @@ Result<Block> Block::allocate_on(const Device& device, uint64_t bytes) {
 }
 
 BlockPool::~BlockPool() {
-  for (auto& slot : waiting_) delete slot.load(std::memory_order_acquire);
+  for (auto& slot : waiting_) release(std::unique_ptr<Block>(slot.load(std::memory_order_acquire)));
 }
 
-Result<Block> BlockPool::take(uint64_t bytes, int threads, const Device* device) {
+Result<Block> BlockPool::take(uint64_t bytes, int threads, const Device* device, const Stream* stream) {
   for (auto& slot : waiting_) {
     if (slot.load(std::memory_order_relaxed) == nullptr) continue;
-    const std::unique_ptr<Block> block(slot.exchange(nullptr, std::memory_order_acq_rel));
-    if (block && block->bytes >= bytes) return *block;
-    // Too small for what runs now: it goes.
+    std::unique_ptr<Block> block(slot.exchange(nullptr, std::memory_order_acq_rel));
+    if (!block) continue;
+    if (block->stream && !same(&*block->stream, stream)) {
+      give_back(std::move(block));
+      continue;
+    }
+    if (block->bytes >= bytes) return std::move(*block);
+    release(std::move(block));  // too small for what runs now: it goes
   }
-  return device ? Block::allocate_on(*device, bytes) : Block::allocate(bytes, threads);
+  return Block::make(bytes, threads, device);
 }
 
-void BlockPool::give_back(Block block) {
-  auto kept = std::make_unique<Block>(std::move(block));
+void BlockPool::give_back(std::unique_ptr<Block> kept) {
   for (auto& slot : waiting_) {
     Block* none = nullptr;
     if (slot.compare_exchange_strong(none, kept.get(), std::memory_order_acq_rel)) {
@@ -61,6 +72,7 @@ void BlockPool::give_back(Block block) {
       return;
     }
   }
+  release(std::move(kept));
 }
 
 }  // namespace kiln::client

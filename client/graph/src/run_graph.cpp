@@ -3,7 +3,9 @@
 #include <utility>
 
 #include "array_memory.h"
+#include "gpu/recorded.h"
 #include "graph_state.h"
+#include "launch_times.h"
 
 namespace kiln::client {
 namespace {
@@ -37,17 +39,25 @@ class Arena {
  public:
   explicit Arena(BlockPool& pool) : pool_(pool) {}
   ~Arena() {
-    if (block_.data != nullptr) pool_.give_back(std::move(block_));
+    if (block_.data != nullptr) pool_.give_back(std::make_unique<Block>(std::move(block_)));
   }
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  Result<std::byte*> take(uint64_t bytes, int threads, const Device* device) {
+  Result<std::byte*> take(uint64_t bytes, const RunOptions& options, const Device* device) {
     if (bytes == 0) return nullptr;
-    auto block = pool_.take(bytes, threads, device);
+    const bool recorded = options.stream && is_recorded(*options.stream);
+    auto block = recorded ? Block::make(bytes, options.threads, device)
+                          : pool_.take(bytes, options.threads, device, options.stream);
     if (!block) return block.error();
-    block_ = std::move(*block);
-    return block_.data;
+    std::byte* data = block->data;
+    if (recorded) {
+      keep_with_recording(*options.stream, block->owner);
+    } else {
+      block_ = std::move(*block);
+      if (options.stream) block_.stream = *options.stream;
+    }
+    return data;
   }
 
  private:
@@ -61,15 +71,17 @@ class Run {
       : state_(state), plan_(state.plan), sized_(sized), inputs_(inputs), options_(options), arena_(state.arenas) {}
 
   Result<std::vector<OwnedArray>> run(std::span<const ArrayView> outputs) {
+    if (auto fine = check_stream(outputs); !fine) return fine.error();
     if (auto fine = choose_memory(outputs); !fine) return fine.error();
     if (auto fine = check_limit(); !fine) return fine.error();
     if (auto done = copy_inputs(); !done) return done.error();
     if (auto done = allocate_results(); !done) return done.error();
-    auto arena = arena_.take(sized_.arena_bytes, options_.threads, device());
+    auto arena = arena_.take(sized_.arena_bytes, options_, device());
     if (!arena) return arena.error();
     place_buffers(*arena);
+    keep_constants();
     auto done = launch_all();
-    if (device() != nullptr) {
+    if (device() != nullptr && options_.stream == nullptr) {
       // Also behind a failure: what is queued still uses the memory.
       auto finished = finish_on_device();
       if (done) done = std::move(finished);
@@ -79,6 +91,8 @@ class Run {
   }
 
  private:
+  // What a stream runs later must be there without copies.
+  Result<void> check_stream(std::span<const ArrayView> outputs) const;
   // Which inputs are copied, and where results go that need no memory of their own.
   Result<void> choose_memory(std::span<const ArrayView> outputs);
   Result<void> check_output(size_t output, const ArrayView& array, std::span<const ArrayView> outputs) const;
@@ -88,6 +102,11 @@ class Run {
   Result<void> copy_inputs();
   Result<void> allocate_results();
   void place_buffers(std::byte* arena);
+  // A recording outlives the handle.
+  void keep_constants() const {
+    if (options_.stream == nullptr || !is_recorded(*options_.stream)) return;
+    for (const Block& block : state_.constants) keep_with_recording(*options_.stream, block.owner);
+  }
   Result<void> launch_all();
   Result<void> finish_on_device();
 
@@ -115,6 +134,27 @@ class Run {
   Arena arena_;
   std::vector<std::byte*> bases_;  // by buffer
 };
+
+Result<void> Run::check_stream(std::span<const ArrayView> outputs) const {
+  if (options_.stream == nullptr) return {};
+  const std::string here = "graph `" + plan_.name + "` on a stream: ";
+  if (options_.launch_ms) return invalid_argument(here + "launches are timed where the run waits for them");
+  if (outputs.empty() && !plan_.outputs.empty()) return invalid_argument(here + "results need arrays of the caller's");
+  const std::string& kind = options_.stream->device().info().kind;
+  if (const std::string own = device() ? device()->info().kind : "cpu"; kind != own) {
+    return invalid_argument(here + "it is compiled for " + own + ", and the stream is of " + kind);
+  }
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (!is_plain(inputs_[i])) return invalid_argument(here + input_text(plan_, i) + " is not row-major and aligned");
+    if (device() && !inputs_[i].on_device)
+      return invalid_argument(here + input_text(plan_, i) + " is not on the device");
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!device() || outputs[i].on_device) continue;
+    return invalid_argument(here + "output `" + plan_.outputs[i].name + "` is not on the device");
+  }
+  return {};
+}
 
 uint32_t Run::donor_of(size_t output) const {
   const uint32_t input = plan_.in_place[output];
@@ -256,8 +296,9 @@ void Run::place_buffers(std::byte* arena) {
 }
 
 Result<void> Run::launch_all() {
-  const LaunchOptions launch_options{.threads = options_.threads, .print = options_.print};
+  const LaunchOptions launch_options{.threads = options_.threads, .print = options_.print, .stream = options_.stream};
   std::vector<Argument> arguments;
+  LaunchTimes times(device(), options_.launch_ms);
   for (size_t launch = 0; launch < plan_.launches.size(); ++launch) {
     if (options_.cancel.stop_requested()) {
       return error(ErrorCode::kCancelled, "graph `" + plan_.name + "`: cancelled before " + launch_text(plan_, launch));
@@ -269,13 +310,14 @@ Result<void> Run::launch_all() {
       else
         arguments.push_back({bases_[argument.buffer] + argument.value, argument.extent, 0});
     }
+    if (auto begun = times.next(); !begun) return begun;
     auto done = state_.kernels[plan_.launches[launch].kernel].launch(arguments, launch_options);
     if (done) continue;
     Error failure = done.error();
     failure.message = "graph `" + plan_.name + "`: " + launch_text(plan_, launch) + ": " + failure.message;
     return failure;
   }
-  return {};
+  return times.finish();
 }
 
 Result<void> Run::finish_on_device() {

@@ -1,5 +1,6 @@
 // Recording a stream's work and running it again.
 #include "device_state.h"
+#include "recorded.h"
 
 namespace kiln::client {
 namespace gpu {
@@ -11,6 +12,15 @@ GraphState::~GraphState() {
 }
 
 }  // namespace gpu
+
+bool is_recorded(const Stream& stream) { return stream.state()->recording.load(std::memory_order_acquire) != nullptr; }
+
+void keep_with_recording(const Stream& stream, std::shared_ptr<const void> what) {
+  gpu::RecordingState* recording = stream.state()->recording.load(std::memory_order_acquire);
+  if (recording == nullptr) return;
+  const std::lock_guard lock(recording->mutex);
+  recording->pinned.push_back(std::move(what));
+}
 
 Result<Recording> Recording::capture(const Stream& stream, const std::function<Result<void>()>& work) {
   gpu::StreamState& on = *stream.state();

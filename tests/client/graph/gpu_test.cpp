@@ -95,32 +95,117 @@ TEST_F(GraphOnGpu, StridedAndDonatedHostArrays) {
   EXPECT_EQ(state, next);
 }
 
-TEST_F(GraphOnGpu, ArraysOnTheDeviceStayThere) {
-  const Device device = test::open_device();
-  const auto filled = [&](const std::vector<float>& from) {
-    auto buffer = DeviceBuffer<float>::allocate(device, from.size());
-    EXPECT_TRUE(buffer);
-    EXPECT_TRUE(buffer->copy_from(from));
-    return std::move(*buffer);
-  };
-  const auto x_there = filled(x), state_there = filled(state);
-  const auto y_there = filled(std::vector<float>(12)), last_there = filled(std::vector<float>(4));
-  const std::vector<ArrayView> inputs = {array(x_there, {3, 4}), array(state_there, {3, 4})};
-  const std::vector<ArrayView> outputs = {donated(y_there, {3, 4}), donated(state_there, {3, 4}),
-                                          donated(last_there, {4})};
-  auto done = fn.run_into(inputs, outputs);
-  ASSERT_TRUE(done) << done.error().message;
-  std::vector<float> back(12);
-  ASSERT_TRUE(y_there.copy_to(back));
-  EXPECT_EQ(back, y);
-  ASSERT_TRUE(state_there.copy_to(back));
-  EXPECT_EQ(back, next);
+DeviceBuffer<float> filled(const Device& device, const std::vector<float>& from) {
+  auto buffer = DeviceBuffer<float>::allocate(device, from.size());
+  EXPECT_TRUE(buffer);
+  EXPECT_TRUE(buffer->copy_from(from));
+  return std::move(*buffer);
+}
 
-  std::vector<ArrayView> strided = inputs;
+// The plan's arrays on the device: `state` is donated to the output `next`.
+struct There {
+  There(const std::vector<float>& x_host, const std::vector<float>& state_host)
+      : x(filled(device, x_host)), state(filled(device, state_host)) {}
+
+  std::vector<float> read(const DeviceBuffer<float>& buffer) const {
+    std::vector<float> out(buffer.size());
+    EXPECT_TRUE(buffer.copy_to(out));
+    return out;
+  }
+
+  Device device = test::open_device();
+  DeviceBuffer<float> x, state, y = filled(device, std::vector<float>(12)),
+                                last = filled(device, std::vector<float>(4));
+  std::vector<ArrayView> inputs = {array(x, {3, 4}), array(state, {3, 4})};
+  std::vector<ArrayView> outputs = {donated(y, {3, 4}), donated(state, {3, 4}), donated(last, {4})};
+};
+
+TEST_F(GraphOnGpu, ArraysOnTheDeviceStayThere) {
+  const There there(x, state);
+  auto done = fn.run_into(there.inputs, there.outputs);
+  ASSERT_TRUE(done) << done.error().message;
+  EXPECT_EQ(there.read(there.y), y);
+  EXPECT_EQ(there.read(there.state), next);
+
+  std::vector<ArrayView> strided = there.inputs;
   strided[0].strides = {1, 3};
   auto refused = fn(strided);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().message, "input `x`: an array on a device is row-major and aligned here");
+}
+
+TEST_F(GraphOnGpu, RunsAreQueuedOnAStream) {
+  const There there(x, state);
+  auto stream = Stream::create(there.device);
+  ASSERT_TRUE(stream);
+  const long before = fake_live("memory");
+  for (int round = 0; round < 3; ++round) {
+    ASSERT_TRUE(there.state.copy_from(state));
+    auto queued = fn.run_into(there.inputs, there.outputs, {.stream = &*stream});
+    ASSERT_TRUE(queued) << queued.error().message;
+    ASSERT_TRUE(stream->synchronise());
+    EXPECT_EQ(there.read(there.y), y);
+    EXPECT_EQ(there.read(there.state), next);
+    EXPECT_EQ(fake_live("memory"), before + 1);  // an arena, which the stream's next run takes over
+  }
+  // Another stream has one of its own: the first may be at work.
+  auto other = Stream::create(there.device);
+  ASSERT_TRUE(other);
+  ASSERT_TRUE(fn.run_into(there.inputs, there.outputs, {.stream = &*other}));
+  ASSERT_TRUE(other->synchronise());
+  EXPECT_EQ(fake_live("memory"), before + 2);
+}
+
+TEST_F(GraphOnGpu, RunsAreRecordedWithAnArenaOfTheirOwn) {
+  const There there(x, state);
+  auto stream = Stream::create(there.device);
+  ASSERT_TRUE(stream);
+  const long before = fake_live("memory");
+  {
+    auto recording =
+        Recording::capture(*stream, [&] { return fn.run_into(there.inputs, there.outputs, {.stream = &*stream}); });
+    ASSERT_TRUE(recording) << recording.error().message;
+    EXPECT_EQ(fake_live("memory"), before + 1);
+    fn = CompiledGraph();  // code and arena are the recording's too
+    const size_t launches = fake_launches();
+    ASSERT_TRUE(recording->replay(*stream));
+    ASSERT_TRUE(stream->synchronise());
+    EXPECT_EQ(fake_launches(), launches + 5);
+    EXPECT_EQ(there.read(there.y), y);
+  }
+  EXPECT_LE(fake_live("memory"), before);  // constants went with the handle, unless others keep it
+}
+
+TEST_F(GraphOnGpu, AStreamTakesArraysOfTheDeviceOnly) {
+  const There there(x, state);
+  auto stream = Stream::create(there.device);
+  ASSERT_TRUE(stream);
+  const RunOptions options{.stream = &*stream};
+  const auto text = [&](const auto& done) { return done ? std::string() : done.error().message; };
+  EXPECT_EQ(text(fn(there.inputs, options)), "graph `by_hand` on a stream: results need arrays of the caller's");
+  const std::vector<ArrayView> host = {array(x, {3, 4}), array(state, {3, 4})};
+  EXPECT_EQ(text(fn.run_into(host, there.outputs, options)),
+            "graph `by_hand` on a stream: input `x` is not on the device");
+  std::vector<ArrayView> outputs = there.outputs;
+  outputs[0] = donated(y, {3, 4});
+  EXPECT_EQ(text(fn.run_into(there.inputs, outputs, options)),
+            "graph `by_hand` on a stream: output `y` is not on the device");
+  auto cpu = Device::open("cpu");
+  ASSERT_TRUE(cpu);
+  auto elsewhere = Stream::create(*cpu);
+  ASSERT_TRUE(elsewhere);
+  EXPECT_EQ(text(fn.run_into(there.inputs, there.outputs, {.stream = &*elsewhere})),
+            "graph `by_hand` on a stream: it is compiled for cuda, and the stream is of cpu");
+  std::vector<double> times;
+  EXPECT_EQ(text(fn.run_into(there.inputs, there.outputs, {.stream = &*stream, .launch_ms = &times})),
+            "graph `by_hand` on a stream: launches are timed where the run waits for them");
+}
+
+TEST_F(GraphOnGpu, LaunchesAreTimed) {
+  std::vector<double> times;
+  ASSERT_TRUE(fn({array(x, {3, 4}), array(state, {3, 4})}, {.launch_ms = &times}));
+  ASSERT_EQ(times.size(), 5u);
+  for (const double ms : times) EXPECT_GE(ms, 0);
 }
 
 TEST_F(GraphOnGpu, FailuresLeaveNothingBehind) {

@@ -55,6 +55,13 @@ struct RunOptions {
   uint64_t memory_limit = 0;
   std::stop_token cancel = {};                                   // is looked at between launches
   std::function<void(const dsl::PrintRecord&)> print = nullptr;  // as in LaunchOptions
+  // Of the device that the graph is compiled for (kiln/client/gpu.h): the run is queued behind what the stream has, and
+  // returns. All arrays are the caller's, row-major, of a GPU on_device, and stay until the stream is done; so does the
+  // handle. The stream's synchronise() says what failed. Within Recording::capture() the run is recorded, with an arena
+  // of its own, and a replay is one call of the driver. Absent: the run is done on return.
+  const Stream* stream = nullptr;
+  // How long each launch took, in milliseconds of the device's clock; those of a GPU are one after the other then.
+  std::vector<double>* launch_ms = nullptr;
 };
 
 // What a run needs for given sizes, known before it.

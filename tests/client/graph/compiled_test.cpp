@@ -1,0 +1,225 @@
+// Graphs compiled through a daemon beside the evaluator, each at three sizes of its dims from one plan: every op of the
+// table, and random graphs. On this machine's CPU, or where KILN_TEST_TARGETS says. KILN_RANDOM_GRAPHS says how many.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+#include "graph/compare.h"
+#include "graph/random_graph.h"
+#include "graph_service.h"
+#include "kiln/graph/text.h"
+
+namespace kiln {
+namespace {
+
+using graph::TensorOp;
+
+std::string target() {
+  const char* wanted = std::getenv("KILN_TEST_TARGETS");
+  return wanted && *wanted ? wanted : "cpu";
+}
+
+uint64_t count_of(uint64_t usual) {
+  const char* asked = std::getenv("KILN_RANDOM_GRAPHS");
+  return asked ? std::strtoull(asked, nullptr, 10) : usual;
+}
+
+graph::Array copy_of(const OwnedArray& array) {
+  graph::Array out = graph::own(array.element(), array.shape());
+  if (array.bytes() > 0) std::memcpy(out.storage->data(), array.data(), array.bytes());
+  return out;
+}
+
+// Other sizes that the dims may have, small ones.
+std::map<std::string, int64_t> draw_sizes(const graph::Graph& graph, std::mt19937_64& random) {
+  std::map<std::string, int64_t> out;
+  for (const graph::DimInfo& dim : graph.dims) {
+    const int64_t first = (dim.low + dim.multiple - 1) / dim.multiple, last = dim.high / dim.multiple;
+    out[dim.name] =
+        (first + static_cast<int64_t>(random() % static_cast<uint64_t>(std::min<int64_t>(last - first, 8) + 1))) *
+        dim.multiple;
+  }
+  return out;
+}
+
+class CompiledGraphs : public test::GraphService {
+ protected:
+  void SetUp() override {
+    GraphService::SetUp();
+    client_.emplace(options());
+  }
+  void TearDown() override {
+    client_.reset();
+    GraphService::TearDown();
+  }
+
+  enum class Outcome : uint8_t { kChecked, kNowhere };  // nowhere: of indices that the evaluator refuses
+
+  // Fails the test where the compiled graph gives other results than the evaluator.
+  Outcome check(const random_graph::Case& made, uint64_t seed) {
+    const auto fn = client_->compile(made.graph, {.target = target()});
+    if (!fn) {
+      ADD_FAILURE() << "seed " << seed << ": " << fn.error().message << "\n" << graph::print(made.graph);
+      return Outcome::kChecked;
+    }
+    Outcome out = Outcome::kNowhere;
+    std::mt19937_64 random(seed);
+    random_graph::Case sized = made;
+    for (int i = 0; i < (made.graph.dims.empty() ? 1 : 3); ++i) {
+      if (i > 0) sized.sizes = draw_sizes(made.graph, random);
+      const std::string wrong = difference(*fn, sized, seed);
+      if (wrong == kNowhere) continue;
+      out = Outcome::kChecked;
+      EXPECT_EQ(wrong, "") << "seed " << seed << sizes_text(sized) << "\n" << graph::print(made.graph);
+      if (!wrong.empty()) break;
+    }
+    return out;
+  }
+
+ private:
+  static constexpr const char* kNowhere = "an index is nowhere";
+
+  static std::string sizes_text(const random_graph::Case& made) {
+    std::string out;
+    for (const auto& [name, size] : made.sizes) out += ", " + name + " = " + std::to_string(size);
+    return out;
+  }
+
+  static std::string difference(const CompiledGraph& fn, const random_graph::Case& made, uint64_t seed) {
+    const auto inputs = random_graph::inputs(made, seed);
+    const auto expected = graph::evaluate(made.graph, inputs, made.sizes, {.check_indices = false});
+    const auto wide = graph::evaluate(made.graph, inputs, made.sizes, {.check_indices = false, .wide = true});
+    if (!expected || !wide) return kNowhere;
+    std::vector<ArrayView> views;
+    for (const graph::Array& input : inputs) views.push_back({input.element, input.shape, input.strides, input.data});
+    const auto results = fn(views, {.sizes = made.sizes});
+    if (!results) return results.error().message;
+    std::vector<graph::Array> actual;
+    for (const OwnedArray& result : *results) actual.push_back(copy_of(result));
+    return test::difference(actual, *expected, {.coarsest = test::coarsest_float(made.graph), .wide = *wide});
+  }
+
+  std::optional<Client> client_;
+};
+
+// A sixteenth of the table each, so that a device that a kernel breaks costs few ops.
+class EveryOp : public CompiledGraphs, public testing::WithParamInterface<size_t> {};
+
+TEST_P(EveryOp, IsTheEvaluators) {
+  const uint64_t wanted = count_of(1);
+  for (size_t row = GetParam(); row < graph::op_table().size(); row += 16) {
+    const TensorOp op = graph::op_table()[row].op;
+    uint64_t checked = 0;
+    for (uint64_t seed = 0; seed < 20 + 8 * wanted && checked < wanted; ++seed) {
+      random_graph::Options options{.nodes = 2, .kernels = op == TensorOp::kKernel, .first = {op}};
+      options.may = [&](TensorOp other) {
+        return other == op || graph::info(other).family == graph::Family::kElementwise || other == TensorOp::kReshape;
+      };
+      const auto made = random_graph::make(seed, options);
+      ASSERT_TRUE(made) << made.error().message;
+      if (check(*made, seed) == Outcome::kChecked) ++checked;
+    }
+    EXPECT_GT(checked, 0u) << graph::info(op).name << ": nothing was checked";
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Sixteen, EveryOp, testing::Range<size_t>(0, 16));
+
+class RandomGraphs : public CompiledGraphs, public testing::WithParamInterface<uint64_t> {};
+
+TEST_P(RandomGraphs, AreTheEvaluators) {
+  const uint64_t count = count_of(40);
+  uint64_t checked = 0, tried = 0;
+  for (uint64_t seed = GetParam(); seed < count; seed += 4, ++tried) {
+    random_graph::Options options{.nodes = 3 + static_cast<int>(seed % 6), .bodies = false, .kernels = false};
+    if (seed % 3 != 0) options.elements = {graph::f32, graph::i32, graph::i1};
+    // Where a float is rounded otherwise, its bits and its order among others are other ones altogether; and nothing
+    // says which sign a NaN has.
+    options.may = [](TensorOp op) {
+      return graph::info(op).family != graph::Family::kOrder && op != TensorOp::kBitcast && op != TensorOp::kQuantise &&
+             op != TensorOp::kSignbit && op != TensorOp::kCopysign;
+    };
+    const auto made = random_graph::make(seed, options);
+    ASSERT_TRUE(made) << made.error().message;
+    if (check(*made, seed) == Outcome::kChecked) ++checked;
+  }
+  EXPECT_GE(checked, tried / 2);
+}
+INSTANTIATE_TEST_SUITE_P(Four, RandomGraphs, testing::Range<uint64_t>(0, 4));
+
+class SomeGraphs : public test::GraphService {};
+
+// A dim that only what nothing needs mentions is gone from the plan; who gives its size does not have to know.
+TEST_F(SomeGraphs, SizesOfDimsWithoutUseAreTaken) {
+  const graph::Dim n = graph::dim("n", 1, 64), unused = graph::dim("unused", 1, 64);
+  const auto both = graph::graph("both", {graph::input("x", graph::f32, {n})}, [&](graph::Tensor x) {
+    static_cast<void>(graph::zeros(graph::f32, {unused}));
+    return x + 1.0;
+  });
+  ASSERT_TRUE(both.ir()) << both.ir().error().message;
+  Client client(options());
+  const auto fn = client.compile(both, {.target = target()});
+  ASSERT_TRUE(fn) << fn.error().message;
+  const std::vector<float> x(8, 1);
+  const std::vector<ArrayView> inputs{array(x, {8})};
+  const auto done = (*fn)(inputs, {.sizes = {{"unused", 5}}});
+  ASSERT_TRUE(done) << done.error().message;
+  EXPECT_EQ((*done)[0].as<float>()[7], 2);
+  EXPECT_FALSE((*fn)(inputs, {.sizes = {{"nobody", 5}}}));
+}
+
+// Runs on a CPU's stream, and recorded.
+TEST_F(SomeGraphs, RunOnAStreamOfTheProcessors) {
+  const graph::Dim n = graph::dim("n", 1, 4096);
+  const auto program = graph::graph("program", {graph::input("x", graph::f32, {n, 64})}, [&](graph::Tensor x) {
+    return graph::softmax(x * 2.0, -1) + graph::sum(x, {1}, true);
+  });
+  Client client(options());
+  const auto fn = client.compile(program, {.target = "cpu"});
+  ASSERT_TRUE(fn) << fn.error().message;
+  std::vector<float> x(256 * 64), y(x.size());
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 7);
+  const std::vector<ArrayView> inputs{array(x, {256, 64})}, outputs{donated(y, {256, 64})};
+  std::vector<double> times;
+  const auto expected = (*fn)(inputs, {.launch_ms = &times});
+  ASSERT_TRUE(expected) << expected.error().message;
+  EXPECT_EQ(times.size(), fn->plan().launches.size());
+
+  const auto device = Device::open("cpu");
+  ASSERT_TRUE(device);
+  const auto stream = Stream::create(*device);
+  ASSERT_TRUE(stream);
+  const RunOptions queued{.stream = &*stream};
+  const auto is_right = [&] {
+    const bool out = std::memcmp(y.data(), (*expected)[0].data(), y.size() * sizeof(float)) == 0;
+    std::fill(y.begin(), y.end(), 0.0f);
+    return out;
+  };
+  for (int round = 0; round < 20; ++round) ASSERT_TRUE(fn->run_into(inputs, outputs, queued));
+  ASSERT_TRUE(stream->synchronise());
+  EXPECT_TRUE(is_right());
+  const auto recording = Recording::capture(*stream, [&] { return fn->run_into(inputs, outputs, queued); });
+  ASSERT_TRUE(recording) << recording.error().message;
+  EXPECT_FALSE(is_right());  // nothing ran
+  ASSERT_TRUE(recording->replay(*stream));
+  ASSERT_TRUE(stream->synchronise());
+  EXPECT_TRUE(is_right());
+}
+
+// No launch writes a result without elements.
+TEST_F(SomeGraphs, ResultsMayBeEmpty) {
+  const auto empty = graph::graph("empty", {graph::input("x", graph::f32, {4, 0})}, [](graph::Tensor x) {
+    return graph::Outputs{{"none", exp(x)}, {"sums", sum(x, {1})}};
+  });
+  Client client(options());
+  const auto fn = client.compile(empty, {.target = target()});
+  ASSERT_TRUE(fn) << fn.error().message;
+  const auto done = (*fn)({array(static_cast<const float*>(nullptr), {4, 0})});
+  ASSERT_TRUE(done) << done.error().message;
+  EXPECT_EQ((*done)[0].count(), 0);
+  EXPECT_EQ((*done)[1].as<float>()[3], 0);
+}
+
+}  // namespace
+}  // namespace kiln
