@@ -207,9 +207,14 @@ Value DotWriter::operand(StepEmitter& emitter, StepId id, const Block& rows, con
   if (const auto tile = tile_of(emitter, step, rows, columns)) return *tile;
   bind(emitter, rows, 1);
   bind(emitter, columns, 0);
-  // Beyond the ends nothing may count.
+  // Beyond the ends nothing may count, and along an axis that is none only the first does.
   const Value zero = lang::cast(lang::full({}, 0, ElementType::kI32), step.element);
-  return lang::broadcast_to(emitter.value_or(id, zero), {rows.size, columns.size});
+  Value value = emitter.value_or(id, zero);
+  for (const auto& [block, expand] : {std::pair(&rows, 1), std::pair(&columns, 0)}) {
+    if (block->axis.axis != kNoAxis) continue;
+    value = lang::where(lang::expand_dims(lang::arange(0, block->size), expand) == 0, value, zero);
+  }
+  return lang::broadcast_to(value, {rows.size, columns.size});
 }
 
 void DotWriter::write() {

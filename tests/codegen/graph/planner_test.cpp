@@ -16,10 +16,11 @@ namespace {
 
 using graph::TensorOp;
 
-// "" where plan and evaluator agree, else what is wrong.
+// "" where plan and evaluator agree, else what is wrong. A plan for a GPU is interpreted too: its blocks are other
+// ones.
 std::string check(const graph::Graph& graph, const std::vector<graph::Array>& inputs,
-                  const std::map<std::string, int64_t>& sizes, bool fuse) {
-  auto plan = planner::plan_graph({graph, "interp", {.fuse = fuse}});
+                  const std::map<std::string, int64_t>& sizes, bool fuse, const std::string& target = "interp") {
+  auto plan = planner::plan_graph({graph, target, {.fuse = fuse}});
   if (!plan) return "plan: " + plan.error().message;
   auto expected = graph::evaluate(graph, inputs, sizes, {.check_indices = false});
   if (!expected) return "evaluator: " + expected.error().message;
@@ -51,7 +52,7 @@ TEST_P(OpPlan, IsTheEvaluators) {
     ASSERT_TRUE(made.ok()) << made.error().message;
     const auto inputs = random_graph::inputs(*made, seed);
     for (const bool fuse : {true, false}) {
-      const std::string wrong = check(made->graph, inputs, made->sizes, fuse);
+      const std::string wrong = check(made->graph, inputs, made->sizes, fuse, fuse ? "interp" : "cuda:sm_90a");
       if (is_missing(GetParam(), wrong) || wrong.starts_with("evaluator")) break;
       EXPECT_EQ(wrong, "") << "seed " << seed << (fuse ? "" : ", not fused") << "\n" << graph::print(made->graph);
       ++checked;
@@ -83,6 +84,20 @@ TEST(WindowPick, OfBoolsIsOfBools) {
   EXPECT_EQ(check(made.graph, random_graph::inputs(made, 1), {}, true), "");
 }
 
+// Along an axis of extent 1, or none, a block has places that no element is behind. An operand that is computed has
+// values there as well.
+TEST(ProductBlocks, CountNothingBesideTheirElements) {
+  for (const auto& [rows, depth, columns] : {std::tuple(1, 3, 2), std::tuple(2, 1, 1), std::tuple(1, 1, 1)}) {
+    const auto graph = graph::graph("narrow", {graph::input("x", graph::f32, {depth, columns})},
+                                    [&, rows = rows, depth = depth](graph::Tensor x) {
+                                      return matmul(graph::full({rows, depth}, 1.5, graph::f32), x);
+                                    });
+    ASSERT_TRUE(graph.ir().ok()) << graph.ir().error().message;
+    const random_graph::Case made{*graph.ir(), {}};
+    EXPECT_EQ(check(made.graph, random_graph::inputs(made, 1), {}, true, "cuda:sm_90a"), "");
+  }
+}
+
 // Graphs of many ops, whole.
 class RandomPlan : public testing::TestWithParam<int> {};
 
@@ -106,7 +121,8 @@ TEST_P(RandomPlan, IsTheEvaluators) {
     auto made = random_graph::make(seed, options);
     ASSERT_TRUE(made.ok()) << made.error().message;
     const auto inputs = random_graph::inputs(*made, seed);
-    const std::string wrong = check(made->graph, inputs, made->sizes, seed % 7 != 0);
+    const std::string wrong =
+        check(made->graph, inputs, made->sizes, seed % 7 != 0, seed % 2 == 0 ? "cuda:sm_90a" : "interp");
     if (wrong.starts_with("evaluator")) continue;  // an index that is nowhere, or too much memory
     ++checked;
     EXPECT_EQ(wrong, "") << "seed " << seed << "\n" << graph::print(made->graph);

@@ -1,14 +1,18 @@
 #include "run_plan.h"
 
 #include "kiln/dsl/conditions.h"
+#include "kiln/dsl/config.h"
 #include "kiln/dsl/instantiate.h"
 
 namespace kiln::test {
 namespace {
 
-Result<void> interpret_kernel(const graph::PlannedKernel& planned, std::span<const dsl::Argument> arguments) {
-  dsl::ConstexprValues values = planned.constexprs;
-  auto concrete = dsl::instantiate(planned.kernel, values, {});
+// With the blocks that are the defaults of `target`.
+Result<void> interpret_kernel(const graph::PlannedKernel& planned, const std::string& target,
+                              std::span<const dsl::Argument> arguments) {
+  auto values = dsl::complete_constexprs(planned.kernel, planned.constexprs, target);
+  if (!values) return values.error();
+  auto concrete = dsl::instantiate(planned.kernel, *values, {});
   if (!concrete) return concrete.error();
   dsl::Bindings bindings;
   dsl::bind_ints(*concrete, arguments, bindings.params);
@@ -74,7 +78,7 @@ Result<std::vector<graph::Array>> run_plan(const graph::Plan& plan, std::span<co
       const int64_t element = std::max(1, dsl::info(kernel.kernel.params[i].type.element).bits / 8);
       arguments.push_back({.data = base + *inside, .extent = (*bytes - *inside) / element});
     }
-    if (auto done = launch ? launch(kernel, arguments) : interpret_kernel(kernel, arguments); !done) {
+    if (auto done = launch ? launch(kernel, arguments) : interpret_kernel(kernel, plan.target, arguments); !done) {
       Error failure = done.error();
       failure.message = "launch `" + each.name + "`: " + failure.message;
       return failure;
