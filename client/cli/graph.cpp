@@ -34,6 +34,7 @@ void add_file_commands(CLI::App& graph, GraphFileFlags& flags, Action& action) {
 void add_target(CLI::App& command, GraphTargetFlags& flags, const char* help) {
   command.add_option("--target", flags.target, help);
   command.add_flag("!--no-fuse", flags.fuse, "A launch for each op, to see what fusion does");
+  command.add_flag("--full", flags.full, "A kernel that cannot be compiled is an error, and its ops do not run apart");
   command.add_option("--deadline-ms", flags.deadline_ms, "Give up compiling after this long");
 }
 

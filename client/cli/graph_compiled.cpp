@@ -14,7 +14,8 @@ Result<client::CompiledGraph> compile_graph(const graph::Graph& graph, const Gra
   options.connect.client_name = "kiln graph";
   options.specialise_in_background = false;  // this process is gone before it would help
   client::Client client(std::move(options));
-  return client.compile(graph, {.target = flags.target, .fuse = flags.fuse, .deadline_ms = flags.deadline_ms});
+  return client.compile(
+      graph, {.target = flags.target, .fuse = flags.fuse, .full = flags.full, .deadline_ms = flags.deadline_ms});
 }
 
 namespace {

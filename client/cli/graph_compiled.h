@@ -13,7 +13,7 @@ namespace kiln::cli {
 
 struct GraphTargetFlags {
   std::string target;  // empty: none
-  bool fuse = true;
+  bool fuse = true, full = false;
   uint32_t deadline_ms = 0;
   int threads = 0;
 };

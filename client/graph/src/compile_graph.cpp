@@ -1,6 +1,8 @@
 // From a graph to a handle: its plan, then all kernels of that at once.
 #include <algorithm>
 #include <chrono>
+#include <optional>
+#include <set>
 
 #include "core.h"
 #include "function_state.h"
@@ -80,8 +82,8 @@ Result<std::vector<CompileSpec>> specs_of(const graph::Plan& plan, uint32_t dead
 }
 
 Result<CompiledGraph> finish(graph::Plan plan, std::vector<UntypedFunction> kernels,
-                             std::vector<std::string> unused = {}) {
-  auto state = GraphState::make(std::move(plan), std::move(kernels), std::move(unused));
+                             std::vector<std::string> unused = {}, std::vector<std::string> fallbacks = {}) {
+  auto state = GraphState::make(std::move(plan), std::move(kernels), std::move(unused), std::move(fallbacks));
   if (!state) return state.error();
   return CompiledGraph(std::move(*state));
 }
@@ -96,36 +98,85 @@ std::vector<std::string> unused_dims(const graph::Graph& graph, const graph::Pla
   return out;
 }
 
-Result<CompiledGraph> compile_plan(const std::shared_ptr<Core>& core, graph::Plan plan, const GraphOptions& options,
-                                   const Time& time, std::vector<std::string> unused = {}) {
-  auto specs = specs_of(plan, options.deadline_ms);
-  if (!specs) return specs.error();
-  auto left = time.left();
-  if (!left) return of_graph(plan.name, left.error());
-  size_t failed = 0;
-  auto variants = core->compile_all(*specs, *left, failed);
-  if (!variants) return of_kernel(plan, failed, variants.error());
+// A plan whose kernels are being compiled, and what failed of it.
+struct Attempt {
   std::vector<UntypedFunction> kernels;
-  for (size_t i = 0; i < specs->size(); ++i) {
-    kernels.emplace_back(FunctionState::make(core, std::move((*specs)[i]), std::move((*variants)[i])));
+  std::optional<Error> failure;
+  size_t failed = 0;  // the kernel
+};
+
+Attempt compile_kernels(const std::shared_ptr<Core>& core, const graph::Plan& plan, const GraphOptions& options,
+                        const Time& time) {
+  Attempt out;
+  auto specs = specs_of(plan, options.deadline_ms);
+  auto left = time.left();
+  if (!specs || !left) {
+    out.failure = specs ? of_graph(plan.name, left.error()) : specs.error();
+    out.failed = plan.kernels.size();
+    return out;
   }
-  return finish(std::move(plan), std::move(kernels), std::move(unused));
+  auto variants = core->compile_all(*specs, *left, out.failed);
+  if (!variants) {
+    out.failure = variants.error();
+    return out;
+  }
+  for (size_t i = 0; i < specs->size(); ++i) {
+    out.kernels.emplace_back(FunctionState::make(core, std::move((*specs)[i]), std::move((*variants)[i])));
+  }
+  return out;
 }
+
+// Whether the kernel is at fault, and not the daemon, the machine or the caller's time.
+bool is_of_kernel(const Error& failure) {
+  return failure.code == ErrorCode::kCompileFailed || failure.code == ErrorCode::kWorkerCrashed ||
+         failure.code == ErrorCode::kPoisoned || failure.code == ErrorCode::kOutOfMemory ||
+         failure.code == ErrorCode::kDeadlineExceeded;
+}
+
+// The ops that are in one kernel with others; empty where it has but one.
+std::set<uint32_t> ops_of_kernel(const graph::Plan& plan, size_t kernel) {
+  std::set<uint32_t> out;
+  for (const graph::PlannedLaunch& launch : plan.launches) {
+    if (launch.kernel == kernel && launch.ops.size() > 1) out.insert(launch.ops.begin(), launch.ops.end());
+  }
+  return out;
+}
+
+constexpr int kMostFallbacks = 16;
 
 }  // namespace
 
+// Where a kernel fails, its ops go apart, and the rest is as before: slower, and right.
 Result<CompiledGraph> Client::compile(const graph::Graph& graph, const GraphOptions& options) {
   const Time time(options);
   const std::string name = graph.bodies.empty() ? "" : graph.main().name;
   const std::shared_ptr<Core> shared = core();
   auto target = shared->resolve_target(options.target, options.deadline_ms);
   if (!target) return of_graph(name, target.error());
-  auto left = time.left();
-  if (!left) return of_graph(name, left.error());
-  auto plan = plan_of(*shared, {graph, std::move(*target), {.fuse = options.fuse}}, *left);
-  if (!plan) return of_graph(name, plan.error());
-  std::vector<std::string> unused = unused_dims(graph, *plan);
-  return compile_plan(shared, std::move(*plan), options, time, std::move(unused));
+  graph::PlanRequest request{graph, std::move(*target), {.fuse = options.fuse}};
+  std::vector<std::string> fallbacks;
+  std::optional<Error> last;
+  for (int round = 0;; ++round) {
+    auto left = time.left();
+    if (!left) return last ? *last : of_graph(name, left.error());
+    auto plan = plan_of(*shared, request, *left);
+    if (!plan) return of_graph(name, plan.error());
+    Attempt attempt = compile_kernels(shared, *plan, options, time);
+    if (!attempt.failure) {
+      std::vector<std::string> unused = unused_dims(graph, *plan);
+      return finish(std::move(*plan), std::move(attempt.kernels), std::move(unused), std::move(fallbacks));
+    }
+    if (attempt.failed >= plan->kernels.size()) return *attempt.failure;
+    const Error failure = of_kernel(*plan, attempt.failed, *attempt.failure);
+    const std::set<uint32_t> ops = ops_of_kernel(*plan, attempt.failed);
+    if (options.full || !is_of_kernel(failure) || ops.empty() || round == kMostFallbacks) return failure;
+    std::set<uint32_t> apart(request.options.apart.begin(), request.options.apart.end());
+    apart.insert(ops.begin(), ops.end());
+    if (apart.size() == request.options.apart.size()) return failure;
+    request.options.apart.assign(apart.begin(), apart.end());
+    fallbacks.push_back("not fused: " + failure.message);
+    last = failure;
+  }
 }
 
 Result<CompiledGraph> Client::compile(const graph::GraphDef& graph, const GraphOptions& options) {
@@ -143,8 +194,10 @@ Result<CompiledGraph> load_plan(const graph::Plan& plan, std::span<const Artifac
   if (plan.target == kInterpreter) {
     ConnectOptions nowhere;
     nowhere.autostart = nowhere.allow_pipe = false;
-    return compile_plan(std::make_shared<Core>(std::move(nowhere), /*specialise=*/false), std::move(*sound), {},
-                        Time({}));
+    Attempt attempt =
+        compile_kernels(std::make_shared<Core>(std::move(nowhere), /*specialise=*/false), *sound, {}, Time({}));
+    if (attempt.failure) return of_kernel(*sound, attempt.failed, *attempt.failure);
+    return finish(std::move(*sound), std::move(attempt.kernels));
   }
   if (artifacts.size() != plan.kernels.size()) {
     return invalid_argument("the plan of graph `" + plan.name + "` has " + std::to_string(plan.kernels.size()) +

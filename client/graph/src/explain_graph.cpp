@@ -18,7 +18,7 @@ class Explaining {
     }
   }
 
-  std::string run() {
+  std::string run(std::span<const std::string> fallbacks) {
     out_ = "graph " + plan_.name + " for " + plan_.target.substr(0, plan_.target.find(',')) + ": " +
            count(plan_.launches.size(), "launch", "launches") + " of " +
            count(plan_.kernels.size(), "kernel", "kernels") + ", arena of " + bytes(plan_.arena_bytes) + "\n";
@@ -32,6 +32,8 @@ class Explaining {
     if (std::ranges::any_of(plan_.in_place, [](uint32_t input) { return input != graph::kNone; })) out_ += "\n";
     if (!plan_.log.empty()) out_ += "\n";
     for (const std::string& line : plan_.log) out_ += line + "\n";
+    if (!fallbacks.empty()) out_ += "\n";
+    for (const std::string& line : fallbacks) out_ += line + "\n";
     return std::move(out_);
   }
 
@@ -86,7 +88,7 @@ class Explaining {
 }  // namespace
 
 std::string CompiledGraph::explain(const std::map<std::string, int64_t>& sizes) const {
-  return state_ ? Explaining(state_->plan, sizes).run() : std::string();
+  return state_ ? Explaining(state_->plan, sizes).run(state_->fallbacks) : std::string();
 }
 
 }  // namespace kiln::client

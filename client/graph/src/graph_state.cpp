@@ -43,16 +43,18 @@ Result<Block> constant_block(std::span<const std::byte> bytes, const std::option
 }  // namespace
 
 GraphState::GraphState(graph::Plan what, std::vector<UntypedFunction> functions, std::vector<std::string> unused,
-                       std::optional<Device> on, std::vector<Block> data)
+                       std::vector<std::string> notes, std::optional<Device> on, std::vector<Block> data)
     : plan(std::move(what)),
       kernels(std::move(functions)),
       unused_dims(std::move(unused)),
+      fallbacks(std::move(notes)),
       device(std::move(on)),
       constants(std::move(data)) {}
 
 // As of kernels' handles: runs may be in other threads when exit() destroys a static one.
 Result<std::shared_ptr<const GraphState>> GraphState::make(graph::Plan plan, std::vector<UntypedFunction> kernels,
-                                                           std::vector<std::string> unused) {
+                                                           std::vector<std::string> unused,
+                                                           std::vector<std::string> fallbacks) {
   std::optional<Device> device;
   const std::string kind = plan.target.substr(0, plan.target.find(':'));
   if (gpu::is_gpu_kind(kind)) {
@@ -67,7 +69,8 @@ Result<std::shared_ptr<const GraphState>> GraphState::make(graph::Plan plan, std
     constants.push_back(std::move(*block));
   }
   return std::shared_ptr<const GraphState>(
-      new GraphState(std::move(plan), std::move(kernels), std::move(unused), std::move(device), std::move(constants)),
+      new GraphState(std::move(plan), std::move(kernels), std::move(unused), std::move(fallbacks), std::move(device),
+                     std::move(constants)),
       DeleteUnlessItStays());
 }
 

@@ -31,9 +31,11 @@ class KnownSizes {
 };
 
 struct GraphState {
-  // `unused`: names of dims that the graph has and its plan does not need.
+  // `unused`: names of dims that the graph has and its plan does not need. `fallbacks`: of kernels that could not be
+  // compiled, for people.
   static Result<std::shared_ptr<const GraphState>> make(graph::Plan plan, std::vector<UntypedFunction> kernels,
-                                                        std::vector<std::string> unused = {});
+                                                        std::vector<std::string> unused = {},
+                                                        std::vector<std::string> fallbacks = {});
 
   const Birth& birth() const { return birth_; }
   void keep() const { birth_.keep(); }
@@ -41,7 +43,8 @@ struct GraphState {
   const graph::Plan plan;
   const std::vector<UntypedFunction> kernels;  // by Plan::kernels
   const std::vector<std::string> unused_dims;  // may be given sizes all the same
-  const std::optional<Device> device;          // of a plan for a GPU
+  const std::vector<std::string> fallbacks;
+  const std::optional<Device> device;  // of a plan for a GPU
   const std::vector<Block> constants;
   mutable BlockPool arenas;
   mutable KnownSizes sizes;
@@ -49,7 +52,7 @@ struct GraphState {
  private:
   friend DeleteUnlessItStays;
   GraphState(graph::Plan what, std::vector<UntypedFunction> functions, std::vector<std::string> unused,
-             std::optional<Device> on, std::vector<Block> data);
+             std::vector<std::string> notes, std::optional<Device> on, std::vector<Block> data);
   ~GraphState() = default;
 
   const Birth birth_;

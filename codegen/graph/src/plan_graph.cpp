@@ -26,7 +26,10 @@ Expr bytes_of(const graph::TensorType& type) {
 class Planner {
  public:
   Planner(const Graph& graph, const graph::PlanRequest& request)
-      : graph_(graph), body_(graph.main()), request_(request) {}
+      : graph_(graph),
+        body_(graph.main()),
+        request_(request),
+        apart_(request.options.apart.begin(), request.options.apart.end()) {}
 
   Result<Plan> plan();
 
@@ -40,11 +43,12 @@ class Planner {
   Error placed(Error failure, const Group& group) const;
   Result<void> add_group(uint32_t number);
   void add_launch(const WrittenKernel& written, std::string name, graph::Location loc,
-                  const std::map<ValueId, uint32_t>& buffers);
+                  const std::map<ValueId, uint32_t>& buffers, std::vector<NodeId> ops = {});
   uint32_t kernel_of(graph::PlannedKernel kernel);
   Result<void> add_copy(ValueId from, uint32_t output);
   void lay_out();
   void find_in_place();
+  std::vector<NodeId> ops_of(uint32_t group) const;
   std::vector<NodeId> guests(uint32_t group) const;
   Result<void> add_groups();
 
@@ -127,8 +131,9 @@ uint32_t Planner::kernel_of(graph::PlannedKernel kernel) {
 }
 
 void Planner::add_launch(const WrittenKernel& written, std::string name, graph::Location loc,
-                         const std::map<ValueId, uint32_t>& buffers) {
+                         const std::map<ValueId, uint32_t>& buffers, std::vector<NodeId> ops) {
   graph::PlannedLaunch launch;
+  launch.ops = std::move(ops);
   launch.kernel = kernel_of(written.kernel);
   launch.name = std::move(name);
   launch.place = graph_.location_text(loc);
@@ -183,7 +188,7 @@ Result<void> Planner::add_group(uint32_t number) {
       if (is_last) line += " " + to_string(graph_.type(body_, root), graph_.expr_names());
     }
     plan_.log.push_back(std::move(line));
-    add_launch(kernel, kernel.kernel.kernel.name, body_.nodes[first].loc, temporaries);
+    add_launch(kernel, kernel.kernel.kernel.name, body_.nodes[first].loc, temporaries, ops_of(number));
   }
   return {};
 }
@@ -253,6 +258,22 @@ void Planner::lay_out() {
   plan_.arena_bytes = arena.bytes;
 }
 
+// What a group's kernels compute: its nodes, and those that are computed where it reads them.
+std::vector<NodeId> Planner::ops_of(uint32_t group) const {
+  std::set<NodeId> out;
+  std::vector<ValueId> open = grouping_.groups[group].roots;
+  for (const NodeId anchor : grouping_.groups[group].anchors) open.push_back(body_.nodes[anchor].first_result);
+  while (!open.empty()) {
+    const ValueId value = open.back();
+    open.pop_back();
+    if (value == graph::kNoValue || source_of(graph_, grouping_, group, value).way == Way::kLoad) continue;
+    const NodeId node = body_.values[value].node;
+    if (!out.insert(node).second) continue;
+    for (const ValueId operand : body_.operands_of(body_.nodes[node])) open.push_back(operand);
+  }
+  return {out.begin(), out.end()};
+}
+
 // The nodes of a group that are there beside the first.
 std::vector<NodeId> Planner::guests(uint32_t group) const {
   std::vector<NodeId> out;
@@ -281,6 +302,9 @@ Result<void> Planner::add_groups() {
 // Where a group turns out to have no kernel, its ops go apart, and all begins anew: that is slower, and right.
 Result<Plan> Planner::plan() {
   std::vector<std::string> refusals;
+  if (!apart_.empty()) {
+    refusals.push_back("not fused, " + std::to_string(apart_.size()) + " ops: a kernel of them could not be compiled");
+  }
   for (;;) {
     plan_ = {};
     buffers_.clear();

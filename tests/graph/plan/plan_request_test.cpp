@@ -65,6 +65,21 @@ TEST(PlanRequest, ComesBackWithLocations) {
             again->graph.location_text(request.graph.main().inputs[1].loc));
 }
 
+TEST(PlanRequest, SaysWhichOpsAreApart) {
+  PlanRequest request = request_of(kText);
+  const RequestBytes whole = bytes_of(request);
+  request.options.apart = {1, 2, 7};
+  const RequestBytes bytes = bytes_of(request);
+  EXPECT_NE(bytes.canonical, whole.canonical);
+  const auto again = decode_plan_request(bytes.canonical, bytes.debug);
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->options, request.options);
+  request.options.apart = {2, 1};
+  const auto unsorted = decode_plan_request(bytes_of(request).canonical, {});
+  ASSERT_FALSE(unsorted);
+  EXPECT_EQ(unsorted.error().message, "request for a plan: the ops apart do not rise");
+}
+
 TEST(PlanRequest, WithoutADebugSectionHasNoLocations) {
   const RequestBytes bytes = bytes_of(request_of(kText));
   const auto again = decode_plan_request(bytes.canonical, {});

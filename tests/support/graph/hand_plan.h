@@ -57,7 +57,7 @@ inline graph::Plan hand_plan(const std::string& target = "interp") {
       {1, {buffer(1), buffer(5), buffer(3), scalar(n * m)}, "add", "model.cpp:4:9", 3 * bytes},
       {1, {buffer(5), buffer(3), buffer(6), scalar(n * m)}, "add", "model.cpp:5:9", 3 * bytes},
       {0, {buffer(6), buffer(8), buffer(2), scalar(n * m)}, "copy", "", 2 * bytes},
-      {0, {buffer(6, 4 * (n - 1) * m), buffer(8), buffer(4), scalar(m)}, "copy", "model.cpp:6:9", 8 * m},
+      {0, {buffer(6, 4 * (n - 1) * m), buffer(8), buffer(4), scalar(m)}, "copy", "model.cpp:6:9", 8 * m, {2, 5}},
   };
   plan.log = {"scale: alone, because it is by hand", "add: the same"};
   return plan;

@@ -146,7 +146,7 @@ class Decoder {
   }
 
   PlannedLaunch launch() {
-    in_.record("it", 5);
+    in_.record("it", 6);
     PlannedLaunch out;
     out.kernel = in_.index("its kernel", plan_.kernels.size());
     const std::vector<dsl::Param>& params = plan_.kernels[out.kernel].kernel.params;
@@ -161,6 +161,9 @@ class Decoder {
     out.name = in_.text("its name", kMaxLine);
     out.place = in_.text("its place", kMaxLine);
     out.moved = expr("its bytes");
+    for (size_t left = in_.array("its ops", kMaxNodes); left > 0; --left) {
+      out.ops.push_back(static_cast<uint32_t>(in_.bits("an op", kMaxNodes)));
+    }
     return out;
   }
 

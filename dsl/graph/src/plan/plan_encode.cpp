@@ -75,12 +75,14 @@ class Writer {
   }
 
   void write(const PlannedLaunch& launch) {
-    out_.array(5);
+    out_.array(6);
     out_.bits(launch.kernel);
     write(launch.arguments);
     write(launch.name);
     write(launch.place);
     write(launch.moved);
+    out_.array(launch.ops.size());
+    for (const uint32_t op : launch.ops) out_.bits(op);
   }
 
   void write(const PlannedArgument& argument) {

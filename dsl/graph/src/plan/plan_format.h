@@ -7,13 +7,13 @@
 //     in place  [input + 1 or 0, …], one an output
 //     kernel    [bytes of encode_kernel, [name, value, …]], constexprs by name
 //     buffer    [home, index, bytes]; of the arena [2, offset, bytes]
-//     launch    [kernel, [argument…], name, place, bytes moved]
+//     launch    [kernel, [argument…], name, place, bytes moved, [op…]]
 //       argument  [0, buffer, offset] or [1, scalar]
 //     constants [bytes…]
 //     arena     its bytes
 //     log       [line…]
 //   request   [tag, bytes of encode (a canonical graph), target, options]
-//     options   [fuse: 0 or 1]
+//     options   [fuse: 0 or 1, [op…] that are apart, rising]
 //   its debug section  [tag, files, [[locations of inputs, locations of nodes], of each body…]]
 //     locations [file, line, column, …], or [] where none is known
 //   expression  as in kiln/dsl/expr_binary.h, over dims

@@ -96,8 +96,13 @@ PlanRequest read_request(std::span<const std::byte> canonical) {
   auto graph = decode(in.bytes("the graph"));
   if (!graph) throw BadBytes{graph.error().message};
   PlanRequest out{std::move(*graph), in.text("the target", kMaxName), {}};
-  in.record("the options", 1);
+  in.record("the options", 2);
   out.options.fuse = in.bits("the option fuse", 1) != 0;
+  for (size_t left = in.array("the ops apart", kMaxNodes); left > 0; --left) {
+    const auto op = static_cast<uint32_t>(in.bits("an op apart", kMaxNodes));
+    if (!out.options.apart.empty() && op <= out.options.apart.back()) throw BadBytes{"the ops apart do not rise"};
+    out.options.apart.push_back(op);
+  }
   if (!in.at_end()) throw BadBytes{"there are bytes behind it"};
   return out;
 }
@@ -112,8 +117,10 @@ Result<RequestBytes> encode_plan_request(const PlanRequest& request) {
   CborWriter writer(out.canonical);
   writer.bytes(encode(graph));
   writer.text(request.target);
-  writer.array(1);
+  writer.array(2);
   writer.bits(request.options.fuse ? 1 : 0);
+  writer.array(request.options.apart.size());
+  for (const uint32_t op : request.options.apart) writer.bits(op);
   return out;
 }
 

@@ -43,6 +43,8 @@ inline ArrayView array(const graph::Array& elements) {
 struct GraphOptions {
   std::string target = "cpu";  // as in GetOptions
   bool fuse = true;            // false: a launch for each op, to see what fusion does
+  // Where a kernel cannot be compiled, its ops run apart from each other, and explain() says so. true: it is an error.
+  bool full = false;
   uint32_t deadline_ms = 0;    // of all of it together; 0: the daemon's default for each request
   std::stop_token cancel = {};
 };

@@ -51,6 +51,8 @@ struct PlannedLaunch {
   std::string place;  // "file:line:column" of the first node in it; may be empty
   // Bytes that it reads and writes, each once.
   Expr moved;
+  // What is computed in it, as numbers that PlanOptions::apart takes.
+  std::vector<uint32_t> ops = {};
 };
 
 struct PlannedTensor {
