@@ -25,6 +25,11 @@ class Explaining {
     if (!plan_.launches.empty()) out_ += "\n";
     for (const graph::PlannedLaunch& launch : plan_.launches) rows_.push_back(row(launch));
     write_rows();
+    for (const graph::PlannedLoop& loop : plan_.loops) {
+      out_ += "\nlaunches " + std::to_string(loop.first) + " to " + std::to_string(loop.first + loop.count - 1) +
+              " run " + text(loop.length) + " times";
+    }
+    if (!plan_.loops.empty()) out_ += "\n";
     for (size_t i = 0; i < plan_.outputs.size(); ++i) {
       if (plan_.in_place[i] == graph::kNone) continue;
       out_ += "\n" + plan_.outputs[i].name + " may take over the memory of " + plan_.inputs[plan_.in_place[i]].name;
@@ -47,11 +52,12 @@ class Explaining {
   }
 
   // A number where the sizes say one.
-  std::string bytes(const graph::Expr& expr) const {
+  std::string bytes(const graph::Expr& expr) const { return text(expr) + " bytes"; }
+  std::string text(const graph::Expr& expr) const {
     const graph::Expr known = expr.substitute(sizes_);
     const dsl::ExprNames names{[this](uint32_t dim) { return plan_.dims[dim].name; },
                                [](uint32_t param) { return "?" + std::to_string(param); }};
-    return to_string(known, names) + " bytes";
+    return to_string(known, names);
   }
 
   Row row(const graph::PlannedLaunch& launch) const {

@@ -11,11 +11,9 @@ namespace kiln::client {
 class LaunchTimes {
  public:
   // `device`: null of the host's processors. `out`: null where nobody asks, and then all of this does nothing.
-  LaunchTimes(const Device* device, std::vector<double>* out) : device_(device), out_(out) {
-    if (out_) out_->clear();
-  }
-  // A launch begins, and the one before it ends.
-  Result<void> next();
+  LaunchTimes(const Device* device, size_t launches, std::vector<double>* out);
+  // A launch begins, maybe again, and the one before it ends.
+  Result<void> next(uint32_t launch);
   // The last one ends. Waits for the device.
   Result<void> finish();
 
@@ -24,6 +22,7 @@ class LaunchTimes {
 
   const Device* device_;
   std::vector<double>* out_;
+  std::vector<uint32_t> launches_;  // in the order in which they ran
   std::vector<std::chrono::steady_clock::time_point> times_;
   std::vector<Event> events_;
 };

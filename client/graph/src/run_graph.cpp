@@ -68,7 +68,14 @@ class Arena {
 class Run {
  public:
   Run(const GraphState& state, const SizedPlan& sized, std::span<const ArrayView> inputs, const RunOptions& options)
-      : state_(state), plan_(state.plan), sized_(sized), inputs_(inputs), options_(options), arena_(state.arenas) {}
+      : state_(state),
+        plan_(state.plan),
+        sized_(sized),
+        inputs_(inputs),
+        options_(options),
+        launch_options_{.threads = options.threads, .print = options.print, .stream = options.stream},
+        times_(device(), plan_.launches.size(), options.launch_ms),
+        arena_(state.arenas) {}
 
   Result<std::vector<OwnedArray>> run(std::span<const ArrayView> outputs) {
     if (auto fine = check_stream(outputs); !fine) return fine.error();
@@ -108,6 +115,9 @@ class Run {
     for (const Block& block : state_.constants) keep_with_recording(*options_.stream, block.owner);
   }
   Result<void> launch_all();
+  Result<void> launch_range(uint32_t first, uint32_t last, size_t loop);
+  Result<void> launch(uint32_t number);
+  Error failed(uint32_t launch, Error failure) const;
   Result<void> finish_on_device();
 
   bool is_copied(size_t input) const { return !plain_[input] || (device() != nullptr && !inputs_[input].on_device); }
@@ -124,6 +134,8 @@ class Run {
   const SizedPlan& sized_;
   const std::span<const ArrayView> inputs_;
   const RunOptions& options_;
+  const LaunchOptions launch_options_;
+  LaunchTimes times_;
   std::vector<bool> given_on_device_;  // by output
   std::vector<bool> plain_;            // by input
   std::vector<const void*> in_;        // by input
@@ -133,6 +145,8 @@ class Run {
   std::vector<Block> copies_;          // of inputs
   Arena arena_;
   std::vector<std::byte*> bases_;  // by buffer
+  std::vector<Argument> arguments_;
+  dsl::Bindings counters_;  // of the loops that run, behind the dims
 };
 
 Result<void> Run::check_stream(std::span<const ArrayView> outputs) const {
@@ -296,28 +310,59 @@ void Run::place_buffers(std::byte* arena) {
 }
 
 Result<void> Run::launch_all() {
-  const LaunchOptions launch_options{.threads = options_.threads, .print = options_.print, .stream = options_.stream};
-  std::vector<Argument> arguments;
-  LaunchTimes times(device(), options_.launch_ms);
-  for (size_t launch = 0; launch < plan_.launches.size(); ++launch) {
-    if (options_.cancel.stop_requested()) {
-      return error(ErrorCode::kCancelled, "graph `" + plan_.name + "`: cancelled before " + launch_text(plan_, launch));
+  counters_.constexprs.resize(plan_.dims.size() + graph::kMostCounters);
+  if (auto done = launch_range(0, static_cast<uint32_t>(plan_.launches.size()), 0); !done) return done;
+  return times_.finish();
+}
+
+// Launches [first, last), and those of the loops among them, of which `loop` is the first, as often as they say.
+Result<void> Run::launch_range(uint32_t first, uint32_t last, size_t loop) {
+  for (uint32_t i = first; i < last;) {
+    while (loop < plan_.loops.size() && plan_.loops[loop].first < i) ++loop;
+    if (loop == plan_.loops.size() || plan_.loops[loop].first != i) {
+      if (auto done = launch(i); !done) return done;
+      ++i;
+      continue;
     }
-    arguments.clear();
-    for (const SizedPlan::Argument& argument : sized_.arguments_of(launch)) {
-      if (argument.buffer == graph::kNone)
-        arguments.push_back({nullptr, 0, argument.value});
-      else
-        arguments.push_back({bases_[argument.buffer] + argument.value, argument.extent, 0});
+    const graph::PlannedLoop& here = plan_.loops[loop];
+    std::optional<int64_t>& counter = counters_.constexprs[plan_.dims.size() + here.counter];
+    for (int64_t pass = 0; pass < sized_.loop_lengths[loop]; ++pass) {
+      counter = pass;
+      if (auto done = launch_range(here.first, here.first + here.count, loop + 1); !done) return done;
     }
-    if (auto begun = times.next(); !begun) return begun;
-    auto done = state_.kernels[plan_.launches[launch].kernel].launch(arguments, launch_options);
-    if (done) continue;
-    Error failure = done.error();
-    failure.message = "graph `" + plan_.name + "`: " + launch_text(plan_, launch) + ": " + failure.message;
-    return failure;
+    counter.reset();
+    i += here.count;
+    ++loop;
   }
-  return times.finish();
+  return {};
+}
+
+Result<void> Run::launch(uint32_t number) {
+  if (options_.cancel.stop_requested()) {
+    return error(ErrorCode::kCancelled, "graph `" + plan_.name + "`: cancelled before " + launch_text(plan_, number));
+  }
+  arguments_.clear();
+  for (const SizedPlan::Argument& known : sized_.arguments_of(number)) {
+    SizedPlan::Argument here;
+    if (known.varying) {
+      auto argument = SizedPlan::at(known, counters_);
+      if (!argument) return failed(number, argument.error());
+      here = std::move(*argument);
+    }
+    const SizedPlan::Argument& argument = known.varying ? here : known;
+    if (argument.buffer == graph::kNone)
+      arguments_.push_back({nullptr, 0, argument.value});
+    else
+      arguments_.push_back({bases_[argument.buffer] + argument.value, argument.extent, 0});
+  }
+  if (auto begun = times_.next(number); !begun) return begun;
+  auto done = state_.kernels[plan_.launches[number].kernel].launch(arguments_, launch_options_);
+  return done ? Result<void>() : failed(number, done.error());
+}
+
+Error Run::failed(uint32_t launch, Error failure) const {
+  failure.message = "graph `" + plan_.name + "`: " + launch_text(plan_, launch) + ": " + failure.message;
+  return failure;
 }
 
 Result<void> Run::finish_on_device() {

@@ -31,6 +31,9 @@ class Sizing {
     out_->arena_bytes = bytes(plan_.arena_bytes, [] { return std::string("the arena"); });
     for (size_t i = 0; i < plan_.buffers.size(); ++i) add_buffer(i);
     for (size_t i = 0; i < plan_.launches.size(); ++i) add_launch(i);
+    for (const graph::PlannedLoop& loop : plan_.loops) {
+      out_->loop_lengths.push_back(number(loop.length, [] { return std::string("the length of a loop"); }));
+    }
     return std::move(out_);
   }
 
@@ -121,21 +124,35 @@ class Sizing {
     out_->argument_end.push_back(static_cast<uint32_t>(out_->arguments.size()));
   }
 
+  // What is left to be said in each pass; none where nothing is.
+  std::optional<Expr> varying(const Expr& expr) const {
+    if (plan_.loops.empty() || expr.as_constant()) return std::nullopt;
+    Expr known = expr.substitute(dims_);
+    return known.as_constant() ? std::nullopt : std::optional(std::move(known));
+  }
+
   template <class What>
   SizedPlan::Argument scalar(const Expr& expr, dsl::ElementType element, const What& what) const {
+    if (auto left = varying(expr)) return {.varying = std::move(left), .element = element};
     const int64_t value = number(expr, what);
     if (!dsl::int_fits(element, value)) {
       throw Failure{invalid_argument(what() + " is " + std::to_string(value) + ", which no " +
                                      std::string(dsl::info(element).name) + " is")};
     }
-    return {graph::kNone, dsl::bits_from_int(element, value), 0};
+    return {.value = dsl::bits_from_int(element, value)};
   }
 
   template <class What>
   SizedPlan::Argument pointer(const graph::PlannedArgument& planned, dsl::ElementType element, const What& what) const {
-    const uint64_t offset = bytes(planned.offset, what), size = out_->buffers[planned.buffer].bytes;
+    const uint64_t size = out_->buffers[planned.buffer].bytes;
+    if (auto left = varying(planned.offset)) {
+      return {.buffer = planned.buffer, .varying = std::move(left), .buffer_bytes = size, .element = element};
+    }
+    const uint64_t offset = bytes(planned.offset, what);
     if (offset > size) bad_plan(what() + " is outside of its buffer");
-    return {planned.buffer, offset, static_cast<int64_t>((size - offset) / dsl::info(element).bytes)};
+    return {.buffer = planned.buffer,
+            .value = offset,
+            .extent = static_cast<int64_t>((size - offset) / dsl::info(element).bytes)};
   }
 
   const Plan& plan_;
@@ -144,6 +161,25 @@ class Sizing {
 };
 
 }  // namespace
+
+Result<SizedPlan::Argument> SizedPlan::at(const Argument& argument, const dsl::Bindings& dims) {
+  auto number = argument.varying->evaluate(dims);
+  if (!number) return number.error();
+  Argument out = argument;
+  if (argument.buffer == graph::kNone) {
+    if (!dsl::int_fits(argument.element, *number)) {
+      return invalid_argument(std::to_string(*number) + " is no " + std::string(dsl::info(argument.element).name));
+    }
+    out.value = dsl::bits_from_int(argument.element, *number);
+    return out;
+  }
+  if (*number < 0 || static_cast<uint64_t>(*number) > argument.buffer_bytes) {
+    return internal_error("a plan is wrong: an argument is outside of its buffer");
+  }
+  out.value = static_cast<uint64_t>(*number);
+  out.extent = static_cast<int64_t>((argument.buffer_bytes - out.value) / dsl::info(argument.element).bytes);
+  return out;
+}
 
 void size_key(const Plan& plan, std::span<const graph::GivenTensor> inputs, const std::map<std::string, int64_t>& sizes,
               std::vector<int64_t>& key) {

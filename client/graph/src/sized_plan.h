@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,6 +24,10 @@ struct SizedPlan {
     uint32_t buffer = graph::kNone;  // kNone: a scalar
     uint64_t value = 0;              // offset in the buffer, or the scalar's bits
     int64_t extent = 0;              // elements from there to the buffer's end
+    // Of a launch within loops: what stands for `value`, over their counters. Then at() says the rest.
+    std::optional<graph::Expr> varying = {};
+    uint64_t buffer_bytes = 0;
+    dsl::ElementType element = dsl::ElementType::kI1;
   };
   struct Tensor {
     std::vector<int64_t> shape;
@@ -34,8 +39,12 @@ struct SizedPlan {
   std::vector<Buffer> buffers;
   std::vector<Argument> arguments;     // of all launches, one after the other
   std::vector<uint32_t> argument_end;  // by launch
+  std::vector<int64_t> loop_lengths;   // by Plan::loops
   uint64_t arena_bytes = 0;
   uint64_t output_bytes = 0;  // of all together
+
+  // An argument in a pass: counters stand behind the dims in `dims`.
+  static Result<Argument> at(const Argument& argument, const dsl::Bindings& dims);
 
   std::span<const Argument> arguments_of(size_t launch) const {
     const uint32_t begin = launch == 0 ? 0 : argument_end[launch - 1];

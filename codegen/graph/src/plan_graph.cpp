@@ -1,68 +1,19 @@
 // From a request to a plan: primitives, groups, a kernel each, buffers, the arena.
 #include "kiln/planner/plan_graph.h"
 
-#include "kernel_writer.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/graph/decompose.h"
 #include "kiln/graph/simplify.h"
 #include "kiln/graph/spell_out.h"
 #include "kiln/graph/verify.h"
 #include "memory_plan.h"
+#include "planner.h"
 
 namespace kiln::planner {
-
-using graph::Graph;
-using graph::kNone;
-using graph::Plan;
-using graph::PlannedArgument;
-using graph::PlannedBuffer;
-
-namespace {
 
 Expr bytes_of(const graph::TensorType& type) {
   return graph::element_count(type.shape) * Expr(std::max<int64_t>(1, dsl::info(type.element).bits / 8));
 }
-
-class Planner {
- public:
-  Planner(const Graph& graph, const graph::PlanRequest& request)
-      : graph_(graph),
-        body_(graph.main()),
-        request_(request),
-        apart_(request.options.apart.begin(), request.options.apart.end()) {}
-
-  Result<Plan> plan();
-
- private:
-  void describe();
-  uint32_t buffer_of(ValueId value);
-  uint32_t add_buffer(PlannedBuffer buffer);
-  bool lies_in_plan(const graph::Node& node) const;
-  uint32_t constant_of(const graph::Node& node);
-  bool is_empty(const Group& group) const;
-  Error placed(Error failure, const Group& group) const;
-  Result<void> add_group(uint32_t number);
-  void add_launch(const WrittenKernel& written, std::string name, graph::Location loc,
-                  const std::map<ValueId, uint32_t>& buffers, std::vector<NodeId> ops = {});
-  uint32_t kernel_of(graph::PlannedKernel kernel);
-  Result<void> add_copy(ValueId from, uint32_t output);
-  void lay_out();
-  void find_in_place();
-  std::vector<NodeId> ops_of(uint32_t group) const;
-  std::vector<NodeId> guests(uint32_t group) const;
-  Result<void> add_groups();
-
-  const Graph& graph_;
-  const graph::Body& body_;
-  const graph::PlanRequest& request_;
-  Plan plan_;
-  Grouping grouping_;
-  std::set<std::tuple<uint32_t, ValueId, ValueId>> in_place_;  // launch, read, written
-  std::set<NodeId> apart_;
-  uint32_t failed_ = 0;  // the group that is written
-  std::map<ValueId, uint32_t> buffers_;
-  std::map<std::vector<std::byte>, uint32_t> kernels_;  // by their encoding
-};
 
 void Planner::describe() {
   plan_.name = body_.name;
@@ -172,6 +123,7 @@ Error Planner::placed(Error failure, const Group& group) const {
 Result<void> Planner::add_group(uint32_t number) {
   const Group& group = grouping_.groups[number];
   if (is_empty(group)) return {};
+  if (!group.anchors.empty() && body_.nodes[group.anchors[0]].op == TensorOp::kLoop) return add_loop(number);
   auto written = write_group({graph_, grouping_, number, request_.target});
   if (!written) return placed(written.error(), group);
   std::map<ValueId, uint32_t> temporaries;
@@ -225,7 +177,7 @@ void Planner::find_in_place() {
       for (const PlannedArgument& argument : plan_.launches[l].arguments) {
         if (argument.kind != PlannedArgument::Kind::kBuffer) continue;
         const PlannedBuffer& buffer = plan_.buffers[argument.buffer];
-        if (buffer.home == PlannedBuffer::Home::kInput && buffer.index == i) last_read = l;
+        if (buffer.home == PlannedBuffer::Home::kInput && buffer.index == i) last_read = span_of(l).second;
         if (buffer.home == PlannedBuffer::Home::kOutput && buffer.index == output && writer == kNone) writer = l;
       }
     }
@@ -234,6 +186,14 @@ void Planner::find_in_place() {
     const bool is_here = last_read == writer && in_place_.contains({writer, read, written});
     if (is_free || is_here) plan_.in_place[output] = i;
   }
+}
+
+// The launches that a launch may run among: those of the outermost loop around it.
+std::pair<uint32_t, uint32_t> Planner::span_of(uint32_t launch) const {
+  for (const graph::PlannedLoop& loop : plan_.loops) {
+    if (loop.first <= launch && launch < loop.first + loop.count) return {loop.first, loop.first + loop.count - 1};
+  }
+  return {launch, launch};
 }
 
 // Offsets in the arena, by who writes first and reads last.
@@ -247,10 +207,10 @@ void Planner::lay_out() {
       if (buffer.home != PlannedBuffer::Home::kArena) continue;
       if (number[argument.buffer] == kNone) {
         number[argument.buffer] = static_cast<uint32_t>(lifetimes.size());
-        lifetimes.push_back({buffer.bytes, i, i});
+        lifetimes.push_back({buffer.bytes, span_of(i).first, i});
         in_arena.push_back(argument.buffer);
       }
-      lifetimes[number[argument.buffer]].last = i;
+      lifetimes[number[argument.buffer]].last = span_of(i).second;
     }
   }
   const ArenaPlan arena = plan_arena(graph_.dims, lifetimes);
@@ -324,8 +284,6 @@ Result<Plan> Planner::plan() {
   find_in_place();
   return std::move(plan_);
 }
-
-}  // namespace
 
 namespace {
 

@@ -1,5 +1,7 @@
 #include "run_plan.h"
 
+#include <functional>
+
 #include "kiln/dsl/conditions.h"
 #include "kiln/dsl/config.h"
 #include "kiln/dsl/instantiate.h"
@@ -25,11 +27,12 @@ Result<void> interpret_kernel(const graph::PlannedKernel& planned, const std::st
 
 Result<std::vector<graph::Array>> run_plan(const graph::Plan& plan, std::span<const graph::Array> inputs,
                                            const std::map<std::string, int64_t>& sizes, const LaunchKernel& launch) {
-  dsl::Bindings dims;
+  dsl::Bindings dims;  // then the counters of loops
   for (const graph::DimInfo& dim : plan.dims) {
     const auto size = sizes.find(dim.name);
     dims.constexprs.push_back(size == sizes.end() ? std::optional<int64_t>() : size->second);
   }
+  dims.constexprs.resize(plan.dims.size() + graph::kMostCounters);
   const auto number = [&](const dsl::Expr& expr) { return expr.evaluate(dims); };
   std::vector<graph::Array> outputs;
   for (const graph::PlannedTensor& output : plan.outputs) {
@@ -45,7 +48,7 @@ Result<std::vector<graph::Array>> run_plan(const graph::Plan& plan, std::span<co
   auto arena_bytes = number(plan.arena_bytes);
   if (!arena_bytes) return arena_bytes.error();
   std::vector<std::byte> arena(static_cast<size_t>(*arena_bytes), std::byte{0xa5});
-  for (const graph::PlannedLaunch& each : plan.launches) {
+  const auto run_one = [&](const graph::PlannedLaunch& each) -> Result<void> {
     const graph::PlannedKernel& kernel = plan.kernels[each.kernel];
     std::vector<dsl::Argument> arguments;
     for (size_t i = 0; i < each.arguments.size(); ++i) {
@@ -83,7 +86,29 @@ Result<std::vector<graph::Array>> run_plan(const graph::Plan& plan, std::span<co
       failure.message = "launch `" + each.name + "`: " + failure.message;
       return failure;
     }
-  }
+    return {};
+  };
+  // Launches [first, last), and the loops among them from the given one on.
+  const std::function<Result<void>(uint32_t, uint32_t, size_t)> run_range = [&](uint32_t first, uint32_t last,
+                                                                                size_t loop) -> Result<void> {
+    for (uint32_t i = first; i < last;) {
+      while (loop < plan.loops.size() && plan.loops[loop].first < i) ++loop;
+      if (loop == plan.loops.size() || plan.loops[loop].first != i) {
+        if (auto done = run_one(plan.launches[i++]); !done) return done;
+        continue;
+      }
+      const graph::PlannedLoop& here = plan.loops[loop++];
+      auto length = number(here.length);
+      if (!length) return length.error();
+      for (int64_t pass = 0; pass < *length; ++pass) {
+        dims.constexprs[plan.dims.size() + here.counter] = pass;
+        if (auto done = run_range(here.first, here.first + here.count, loop); !done) return done;
+      }
+      i += here.count;
+    }
+    return {};
+  };
+  if (auto done = run_range(0, static_cast<uint32_t>(plan.launches.size()), 0); !done) return done.error();
   return outputs;
 }
 

@@ -32,7 +32,9 @@ class Decoder {
     each("kernel", kMaxNodes, [&] { plan_.kernels.push_back(kernel()); });
     // Constants come behind the buffers that name them.
     each("buffer", kMaxNodes, [&] { plan_.buffers.push_back(buffer()); });
+    each("loop", kMaxNodes, [&] { plan_.loops.push_back(loop()); });
     each("launch", kMaxNodes, [&] { plan_.launches.push_back(launch()); });
+    check_loops();
     each("constant", kMaxNodes, [&] {
       const auto bytes = in_.bytes("it");
       plan_.constants.emplace_back(bytes.begin(), bytes.end());
@@ -59,9 +61,9 @@ class Decoder {
     }
   }
 
-  Expr expr(const char* what) {
+  Expr expr(const char* what, size_t counters = 0) {
     if (in_.next_is_integer()) return Expr(in_.integer(what));
-    auto out = dsl::read_expr(in_.item(what), plan_.dims.size(), 0);
+    auto out = dsl::read_expr(in_.item(what), plan_.dims.size() + counters, 0);
     if (!out) throw BadBytes{std::string(what) + ": " + out.error().message};
     return std::move(*out);
   }
@@ -145,6 +147,33 @@ class Decoder {
     return out;
   }
 
+  PlannedLoop loop() {
+    in_.record("it", 4);
+    PlannedLoop out;
+    out.first = static_cast<uint32_t>(in_.bits("its first launch", kMaxNodes));
+    out.count = static_cast<uint32_t>(in_.bits("the number of its launches", kMaxNodes));
+    out.length = expr("its length");
+    out.counter = static_cast<uint32_t>(in_.bits("its counter", kMostCounters - 1));
+    return out;
+  }
+
+  // Each lies within those that are open where it begins, with a counter of its own.
+  void check_loops() const {
+    std::vector<const PlannedLoop*> open;
+    uint32_t before = 0;
+    for (const PlannedLoop& loop : plan_.loops) {
+      const bool is_there = loop.count > 0 && loop.first < plan_.launches.size() &&
+                            loop.count <= plan_.launches.size() - loop.first && loop.first >= before;
+      while (!open.empty() && is_there && open.back()->first + open.back()->count <= loop.first) open.pop_back();
+      const auto holds = [&](const PlannedLoop* outer) {
+        return loop.first + loop.count <= outer->first + outer->count && loop.counter != outer->counter;
+      };
+      if (!is_there || !std::ranges::all_of(open, holds)) throw BadBytes{"the loops do not lie within each other"};
+      before = loop.first;
+      open.push_back(&loop);
+    }
+  }
+
   PlannedLaunch launch() {
     in_.record("it", 6);
     PlannedLaunch out;
@@ -176,11 +205,11 @@ class Decoder {
     if (param.type.pointer != (out.kind == Kind::kBuffer)) throw BadBytes{"it is of another kind"};
     if (out.kind == Kind::kScalar) {
       if (!dsl::is_int(param.type.element)) throw BadBytes{"only an int's value may be an expression"};
-      out.scalar = expr("its value");
+      out.scalar = expr("its value", kMostCounters);
       return out;
     }
     out.buffer = in_.index("its buffer", plan_.buffers.size());
-    out.offset = expr("its offset");
+    out.offset = expr("its offset", kMostCounters);
     const auto home = plan_.buffers[out.buffer].home;
     const bool writable = home == PlannedBuffer::Home::kOutput || home == PlannedBuffer::Home::kArena;
     if (!writable && !param.readonly) throw BadBytes{"it may write to an input or a constant"};

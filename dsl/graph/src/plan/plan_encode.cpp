@@ -24,6 +24,7 @@ class Writer {
     for (const uint32_t input : plan.in_place) out_.bits(uint64_t{input == kNone ? 0 : input + 1});
     write(plan.kernels);
     write(plan.buffers);
+    write(plan.loops);
     write(plan.launches);
     write(plan.constants);
     write(plan.arena_bytes);
@@ -72,6 +73,14 @@ class Writer {
     else
       out_.bits(buffer.index);
     write(buffer.bytes);
+  }
+
+  void write(const PlannedLoop& loop) {
+    out_.array(4);
+    out_.bits(loop.first);
+    out_.bits(loop.count);
+    write(loop.length);
+    out_.bits(loop.counter);
   }
 
   void write(const PlannedLaunch& launch) {

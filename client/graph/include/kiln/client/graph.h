@@ -62,7 +62,7 @@ struct RunOptions {
   // handle. The stream's synchronise() says what failed. Within Recording::capture() the run is recorded, with an arena
   // of its own, and a replay is one call of the driver. Absent: the run is done on return.
   const Stream* stream = nullptr;
-  // How long each launch took, in milliseconds of the device's clock; those of a GPU are one after the other then.
+  // How long each launch took, in milliseconds of the device's clock, one in a loop all its passes together.
   std::vector<double>* launch_ms = nullptr;
 };
 

@@ -55,6 +55,15 @@ struct PlannedLaunch {
   std::vector<uint32_t> ops = {};
 };
 
+// Launches that run again and again, as often as the sizes say. Loops may lie within others.
+struct PlannedLoop {
+  uint32_t first = 0, count = 0;  // launches
+  Expr length;
+  // Which pass it is, from 0: the expressions of arguments have it behind the dims, at dims.size() + counter.
+  uint32_t counter = 0;
+};
+inline constexpr uint32_t kMostCounters = 8;
+
 struct PlannedTensor {
   std::string name;
   TensorType type;
@@ -71,6 +80,7 @@ struct Plan {
   std::vector<PlannedKernel> kernels;
   std::vector<PlannedBuffer> buffers;
   std::vector<PlannedLaunch> launches;  // one after the other
+  std::vector<PlannedLoop> loops;       // by their first launch; of those that begin at one the outer ones first
   std::vector<std::vector<std::byte>> constants;
   Expr arena_bytes;
   // What was decided and why, in order, a line each, for `explain`.
