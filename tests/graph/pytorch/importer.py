@@ -60,8 +60,8 @@ class Builder:
     def output(self, name, value):
         self.outputs.append(f"  output {name} = {value.name}\n")
 
-    def text(self, outputs=None):
-        return "".join(self.bodies) + f"graph {self.name}({', '.join(self.inputs)}) {{\n{''.join(self.lines)}{''.join(outputs or self.outputs)}}}\n"
+    def text(self):
+        return "".join(self.bodies) + f"graph {self.name}({', '.join(self.inputs)}) {{\n{''.join(self.lines)}{''.join(self.outputs)}}}\n"
 
     def emit(self, op, operands, attrs=(), results=1):
         uses = ", ".join("_" if x is None else x.name for x in operands)
@@ -70,13 +70,12 @@ class Builder:
         if node in self.known:
             return self.known[node]
         names = [f"%v{len(self.lines)}_{i}" for i in range(results)]
-        self.lines.append(f"  {', '.join(names)} = {node}\n")
-        outputs = [f"  output o{i} = {name}\n" for i, name in enumerate(names)]
-        try:
-            types = self.reference.passed(self.text(outputs))["outputs"]
-        except Exception:
-            self.lines.pop()
-            raise
+        line = f"  {', '.join(names)} = {node}\n"
+        # Of a graph of this node alone: asked about the whole one, a large model would take the square of its length.
+        given = {x.name: f"{x.name}: {x.element}{attr_text(x.shape)}" for x in operands if x is not None}
+        outputs = "".join(f"  output o{i} = {name}\n" for i, name in enumerate(names))
+        types = self.reference.passed("".join(self.bodies) + f"graph {self.name}({', '.join(given.values())}) {{\n{line}{outputs}}}\n")["outputs"]
+        self.lines.append(line)
         out = [Value(name, t["type"], t["shape"]) for name, t in zip(names, types)]
         self.known[node] = out if results > 1 else out[0]
         return self.known[node]
