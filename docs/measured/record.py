@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """record.py NAME --title T --machine M --command C… [--date D] [--versions V] <OUTPUT: data/NAME.jsonl of what a program printed.
 
-It reads the lines of bench-cpu, bench-gemm and tests/gpu/bench.py --csv (area,case,dtype,who,metric,value), and the tables of
-kiln-quickstart, kiln-amdgcn --table and bench-compile --grow --table. make.py then shows the file where a page has its name.
+It reads the lines of bench-cpu, bench-gemm and tests/gpu/bench.py --csv (area,case,dtype,who,metric,value), the rows of
+tests/graph/bench/bench.py, and the tables of kiln-quickstart, kiln-amdgcn --table and bench-compile --grow --table. make.py then shows the file where a page has its name.
 """
 import argparse
 import datetime
@@ -137,7 +137,39 @@ def from_growth(text):
     return columns, rows
 
 
+# --- lines of tests/graph/bench/bench.py ---
+
+def from_graphs(text):
+    """A row for each model; what failed stands where its time would."""
+    columns = [["model", "model", "text"], ["dtype", "type", "text"], ["eager_ms", "eager, ms", "number"], ["inductor_ms", "Inductor, ms", "number"],
+               ["kiln_ms", "Kiln, ms", "number"], ["ratio", "ratio", "ratio"], ["inductor_launches", "launches, Inductor", "number"],
+               ["kiln_launches", "Kiln", "number"], ["inductor_mib", "MiB, Inductor", "number"], ["kiln_mib", "Kiln", "number"],
+               ["inductor_cold_s", "cold s, Inductor", "number"], ["kiln_cold_s", "Kiln", "number"], ["inductor_warm_s", "warm s, Inductor", "number"],
+               ["kiln_warm_ms", "warm ms, Kiln", "number"], ["error", "error", "number"], ["eager_error", "of eager", "number"]]
+    rows = []
+    for line in text.splitlines():
+        got = json.loads(line)
+        row = {"model": got["model"], "dtype": got["dtype"]}
+        failed = got.get("failed", {})
+        # The faster of two ways each: of calls, and of a recording.
+        for who, keys in (("eager", ["eager_ms"]), ("inductor", ["inductor_ms", "inductor_graph_ms"]), ("kiln", ["kiln_ms", "kiln_replay_ms"])):
+            times = [got[key] for key in keys if key in got]
+            row[f"{who}_ms"] = rounded(min(times)) if times else "failed" if failed.get(who) or (who == "inductor" and failed.get("default")) else None
+        row["ratio"] = round(got["ratio"], 2) if "ratio" in got else None
+        for who, side in (("inductor", got.get("memory", {}).get("default")), ("kiln", got.get("memory", {}).get("kiln"))):
+            row[f"{who}_mib"] = None if side is None else rounded(side / 2**20)
+        row["kiln_cold_s"] = rounded(got["kiln_cold_ms"] / 1e3) if "kiln_cold_ms" in got else None
+        for key in ("kiln_warm_ms", "inductor_cold_s", "inductor_warm_s", "error", "eager_error"):
+            row[key] = rounded(got[key], 2 if "error" in key else 3) if key in got else None
+        for key in ("kiln_launches", "inductor_launches"):
+            row[key] = got.get(key)
+        rows.append({key: value for key, value in row.items() if value is not None})
+    return [column for column in columns if any(column[0] in row for row in rows)], rows
+
+
 def parsed(text):
+    if text.startswith('{"model"'):
+        return from_graphs(text)
     lines = list(measurements(text))
     if lines:
         return (from_cpu_lines if any(re.search(r" \d+t$", line[4]) for line in lines) else from_rates)(lines)

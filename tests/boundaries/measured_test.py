@@ -70,6 +70,18 @@ attention                  1×8×2048×128 causal            99.3      (4.6 + 7.
         self.assertEqual(row, {"family": "sums", "cpu_2": 0.16, "sm90a_2": "-"})
         self.assertEqual(about["columns"][2], ["cpu_3", "CPU 10³", "seconds"])
 
+    def test_rows_of_graphs(self):
+        about, first, second = self.results_of(
+            '{"model": "mlp", "dtype": "bf16", "eager_ms": 2.0, "inductor_ms": 1.5, "inductor_graph_ms": 1.25, "kiln_ms": 1.1, "kiln_replay_ms": 1.0, '
+            '"ratio": 1.25, "inductor_launches": 5, "kiln_launches": 4, "memory": {"default": 2097152, "kiln": 1048576}, "kiln_cold_ms": 1234.5, '
+            '"inductor_cold_s": 20.5, "kiln_warm_ms": 12.0, "error": 0.00123}\n'
+            '{"model": "dlrm", "dtype": "bf16", "eager_ms": 3.0, "failed": {"kiln": "no kernel", "default": "no compiler"}}\n')
+        self.assertEqual(first, {"model": "mlp", "dtype": "bf16", "eager_ms": 2.0, "inductor_ms": 1.25, "kiln_ms": 1.0, "ratio": 1.25, "inductor_mib": 2.0,
+                                 "kiln_mib": 1.0, "kiln_cold_s": 1.23, "kiln_warm_ms": 12.0, "inductor_cold_s": 20.5, "error": 0.0012,
+                                 "kiln_launches": 4, "inductor_launches": 5})
+        self.assertEqual(second, {"model": "dlrm", "dtype": "bf16", "eager_ms": 3.0, "inductor_ms": "failed", "kiln_ms": "failed"})
+        self.assertNotIn("inductor_warm_s", [column[0] for column in about["columns"]])
+
     def test_what_is_no_measurement(self):
         self.assertEqual(run(ROOT / "docs/measured/record.py", "x", "--title", "T", "--machine", "M", "--command", "c", text="hello\n").returncode, 1)
 

@@ -301,7 +301,9 @@ def chosen(options):
                 have.add((row["model"], row["dtype"], row["target"], row["threads"]))
     for path in sorted(options.kgs.glob("*.json"), key=lambda path: path.stat().st_size):
         about = json.loads(path.read_text(encoding="utf-8"))
-        wanted = (not options.names or about["name"] in options.names) and (not options.dtype or about["dtype"] in options.dtype)
+        wanted = not options.names or about["name"] in options.names
+        # A model that has one type alone is wanted with any.
+        wanted = wanted and (not options.dtype or about["dtype"] in options.dtype or not set(options.dtype) & set(about["dtypes"]))
         if wanted and (about["name"], about["dtype"], options.target, options.threads) not in have:
             yield path.with_suffix(".kg"), about
 

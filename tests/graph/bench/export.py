@@ -109,7 +109,8 @@ def export(reference, rows, case, found):
             raise ValueError(f"constant `{name}` has {len(source['data'])} elements: make it a buffer")
         inputs.append({"input": name, **type, **source})
     outputs = [{"output": output_name, **type} for output_name, type in zip(output_names(text), answer["outputs"], strict=True)]
-    return text, {"name": case.name, "dtype": case.dtype, "inputs": inputs, "outputs": outputs, "torch": torch.__version__}
+    return text, {"name": case.name, "dtype": case.dtype, "inputs": inputs, "outputs": outputs, "dtypes": case.dtypes,
+                  "torch": torch.__version__}
 
 
 def output_names(text):
@@ -132,7 +133,8 @@ def main():
     rows = {row["name"]: row for row in reference.ask({"aten": True})["rows"]}
     failed = 0
     for name in options.names or models.MODELS:
-        for dtype in options.dtype or ["f32", "bf16"]:
+        wanted = [dtype for dtype in models.dtypes(name) if not options.dtype or dtype in options.dtype]
+        for dtype in wanted or models.dtypes(name):
             begun, found = time.time(), {}
             try:
                 text, about = export(reference, rows, models.case(name, dtype), found)

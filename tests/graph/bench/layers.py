@@ -294,7 +294,6 @@ class Sampler(nn.Module):
 
     def forward(self, logits, noise):
         """noise: of an exponential distribution, [rows, k]; k of 0: all are sorted."""
-        logits = logits.float() if logits.dtype == torch.bfloat16 else logits
         x = logits / self.temperature
         x, places = torch.topk(x, self.k, -1) if self.k else torch.sort(x, -1, descending=True)
         likely = torch.softmax(x, -1)
