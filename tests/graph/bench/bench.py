@@ -18,6 +18,7 @@ import pathlib
 import re
 import select
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -332,6 +333,7 @@ def main():
     options.kiln = os.path.abspath(options.kiln)
     options.modes = options.modes or (["default", "reduce-overhead"] if options.target.startswith("cuda") else ["default"])
     end = time.monotonic() + options.budget
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # with its processes
     about_machine = machine(options)
     for file, about in chosen(options):
         begun, clock = time.monotonic(), Clock(options, end)
