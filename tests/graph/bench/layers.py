@@ -313,12 +313,13 @@ class AdamW(nn.Module):
         rate = self.lr / (1 - torch.pow(self.b1, step))
         scale = torch.sqrt(1 - torch.pow(self.b2, step))
         out = ([], [], [])
-        for w, g, m, v in zip(weights, gradients, firsts, seconds):
+        for tensors in zip(weights, gradients, firsts, seconds):
+            w, g, m, v = (x.to(torch.promote_types(x.dtype, torch.float32)) for x in tensors)  # one rounding, as the fused one has it
             m = self.b1 * m + (1 - self.b1) * g
             v = self.b2 * v + (1 - self.b2) * g * g
             w = w * (1 - self.lr * self.decay) - rate * m / (v.sqrt() / scale + self.eps)
             for part, value in zip(out, (w, m, v)):
-                part.append(value.to(g.dtype))
+                part.append(value.to(tensors[0].dtype))
         return tuple(out[0] + out[1] + out[2])
 
 

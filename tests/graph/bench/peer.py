@@ -163,7 +163,7 @@ def to_numpy(x):
 
 
 def from_numpy(x, dtype):
-    x = torch.from_numpy(numpy.ascontiguousarray(x))
+    x = torch.from_numpy(x)
     return x.view(torch.bfloat16) if dtype == torch.bfloat16 else x
 
 

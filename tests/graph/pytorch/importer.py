@@ -9,7 +9,7 @@ import re
 
 import torch
 
-from kiln import TYPES, attr_text
+from kiln import TORCH, TYPES, attr_text
 
 FLOATS = ["bf16", "f16", "f32", "f64"]
 WIDTH = {"i1": 1, "i8": 8, "u8": 8, "i16": 16, "u16": 16, "i32": 32, "u32": 32, "i64": 64, "u64": 64, "f16": 16, "bf16": 16,
@@ -128,11 +128,20 @@ class Builder:
         shape = list(torch.broadcast_shapes(*[x.shape for x in operands if isinstance(x, Value)]))
         return [self.full(element, shape, x) if is_number(x) else self.broadcast(self.cast(x, element), shape) for x in operands]
 
+    def loses(self, operands):
+        """Whether a number of an arithmetic op is none of the narrow float type that the tensors have: 0.999 in bf16 is 1."""
+        element = self.common(operands)
+        if element not in ("bf16", "f16"):
+            return False
+        return any(is_number(x) and float(torch.tensor(x, dtype=TORCH[element])) != float(torch.tensor(x, dtype=torch.float32)) for x in operands)
+
     def call(self, op, operands, attrs=(), results=1):
         """A node as the C++ function of its name makes it."""
         if op in MATH or op in COMPOSITE:
             element = self.common(operands)
             return self.emit(op, self.promoted(operands, element if element in FLOATS else "f32"), attrs, results)
+        if op in ("add", "sub", "mul", "div") and self.loses(operands):  # PyTorch computes these in f32, and rounds the result
+            return self.cast(self.emit(op, self.promoted(operands, "f32"), attrs), self.common(operands))
         if op in PLAIN:
             return self.emit(op, self.promoted(operands), attrs, results)
         if op == "select":
