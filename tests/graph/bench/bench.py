@@ -183,8 +183,12 @@ class Model:
                 self.cold()
             self.step("check", lambda: self.check())
             modes = [] if self.options.skip_inductor else self.options.modes
-            # A side that cannot be compiled has no turns.
-            compiled = [mode for mode in modes if self.step(mode, lambda mode=mode: self.compile(mode))]
+            compiled = []  # what cannot be compiled has no turns
+            for mode in modes:
+                if self.step(mode, lambda mode=mode: self.compile(mode)):
+                    compiled.append(mode)
+                elif self.peer.process.poll() is not None:
+                    self.again(compiled)
             for _ in range(self.options.turns):
                 self.turn(["eager", *compiled])
             self.memory(["eager", *compiled])
@@ -229,6 +233,14 @@ class Model:
             self.row |= {"inductor_cold_s": round(answer["first_s"], 3), "inductor_launches": answer["launches"], "inductor_calls": answer["calls"],
                          "inductor_generated": answer["generated"], "inductor_phases": answer["phases"]}
         return True
+
+    def again(self, compiled):
+        """Another process where one ended, as far as it was."""
+        self.peer.close()
+        self.peer = Peer(self.options, self.clock, self.about, self.scratch, self.cores)
+        for mode in list(compiled):
+            if not self.step(mode, lambda mode=mode: self.compile(mode)):
+                compiled.remove(mode)
 
     def turn(self, sides):
         for who in sides:
