@@ -341,7 +341,7 @@ def main():
     for flag, words in (("--skip-inductor", "without PyTorch's compiler"), ("--skip-warm", "without its second process"),
                         ("--again", "rows that failed are run again")):
         parser.add_argument(flag, action="store_true", help=words)
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     options.kiln = os.path.abspath(options.kiln)
     options.modes = options.modes or (["default", "reduce-overhead"] if options.target.startswith("cuda") else ["default"])
     end = time.monotonic() + options.budget

@@ -123,7 +123,7 @@ def main():
     parser.add_argument("names", nargs="*")
     parser.add_argument("--dtype", action="append", choices=list(models.DTYPES))
     parser.add_argument("--program", default=os.environ.get("KILN_GRAPH_REFERENCE", ROOT / "build/release/tests/graph/graph_reference"))
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     unknown = set(options.names) - set(models.MODELS)
     if unknown:
         sys.exit(f"export.py: there is no model {', '.join(sorted(unknown))}; there are {', '.join(models.MODELS)}")
