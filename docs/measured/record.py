@@ -143,9 +143,9 @@ def from_graphs(text):
     """A row for each model; what failed stands where its time would."""
     columns = [["model", "model", "text"], ["dtype", "type", "text"], ["eager_ms", "eager, ms", "number"], ["inductor_ms", "Inductor, ms", "number"],
                ["kiln_ms", "Kiln, ms", "number"], ["ratio", "ratio", "ratio"], ["inductor_launches", "launches, Inductor", "number"],
-               ["kiln_launches", "Kiln", "number"], ["inductor_mib", "MiB, Inductor", "number"], ["kiln_mib", "Kiln", "number"],
-               ["inductor_cold_s", "cold s, Inductor", "number"], ["kiln_cold_s", "Kiln", "number"], ["inductor_warm_s", "warm s, Inductor", "number"],
-               ["kiln_warm_ms", "warm ms, Kiln", "number"], ["error", "error", "number"], ["eager_error", "of eager", "number"]]
+               ["kiln_launches", "launches, Kiln", "number"], ["inductor_mib", "MiB, Inductor", "number"], ["kiln_mib", "MiB, Kiln", "number"],
+               ["inductor_cold_s", "cold s, Inductor", "number"], ["kiln_cold_s", "cold s, Kiln", "number"], ["inductor_warm_s", "warm s, Inductor", "number"],
+               ["kiln_warm_ms", "warm ms, Kiln", "number"], ["error", "error", "number"], ["eager_error", "of eager", "number"], ["note", "", "text"]]
     rows = []
     for line in text.splitlines():
         got = json.loads(line)
@@ -163,6 +163,7 @@ def from_graphs(text):
             row[key] = rounded(got[key], 2 if "error" in key else 3) if key in got else None
         for key in ("kiln_launches", "inductor_launches"):
             row[key] = got.get(key)
+        row["note"] = failed["kiln"][:120].replace("|", "/") if "kiln" in failed else None
         rows.append({key: value for key, value in row.items() if value is not None})
     return [column for column in columns if any(column[0] in row for row in rows)], rows
 

@@ -321,6 +321,22 @@ def chosen(options):
             yield path.with_suffix(".kg"), about
 
 
+def summary(path):
+    """How the rows stand against the bars."""
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    def names(wanted):
+        return ", ".join(f"{row['model']}.{row['dtype']}" for row in rows if wanted(row)) or "none"
+    ratios = [row["ratio"] for row in rows if "ratio" in row]
+    if ratios:
+        print(f"{len(ratios)} ratios of {len(rows)} rows, geometric mean {statistics.geometric_mean(ratios):.3f}")
+    print("without a ratio:", names(lambda row: "ratio" not in row))
+    print("below the better peer:", names(lambda row: row.get("ratio", 1) < 1))
+    print("more launches than Inductor:", names(lambda row: row.get("kiln_launches", 0) > row.get("inductor_launches", 1 << 30)))
+    print("more memory than Inductor:", names(lambda row: row.get("memory", {}).get("kiln", 0) > row.get("memory", {}).get("default", 1 << 60)))
+    print("cold above 2 s:", names(lambda row: row.get("kiln_cold_ms", 0) > 2000))
+    print("warm above 20 ms:", names(lambda row: row.get("kiln_warm_ms", 0) > 20))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, more in (("--kgs", {"type": pathlib.Path}), ("--kiln", {}), ("--out", {"type": pathlib.Path})):
@@ -363,6 +379,7 @@ def main():
         shown = {key: row[key] for key in ("eager_ms", "inductor_ms", "inductor_graph_ms", "kiln_ms", "kiln_replay_ms", "ratio", "error", "eager_error",
                                            "kiln_launches", "inductor_launches", "failed") if key in row}
         print(f"{about['name']}.{about['dtype']} {row['took_s']} s: {json.dumps(shown)}", flush=True)
+    summary(options.out)
     return 0
 
 
