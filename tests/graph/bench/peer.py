@@ -113,8 +113,11 @@ class Peer:
         import torch._inductor.metrics
         from torch._inductor.utils import run_and_get_code
         torch._inductor.metrics.reset()
-        module = self.optimiser(foreach=True).step if self.case.optimizer else self.module
-        compiled = torch.compile(module, mode=None if mode == "default" else mode)
+        optimiser = self.optimiser(foreach=True) if self.case.optimizer else None
+
+        def step():
+            optimiser.step()
+        compiled = torch.compile(step if optimiser else self.module, mode=None if mode == "default" else mode)
         self.runs[mode] = compiled if self.case.optimizer else self.runner(compiled)
         self.sync()
         begun = time.perf_counter()
