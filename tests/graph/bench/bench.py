@@ -305,13 +305,24 @@ def machine(options):
     return {**words, "cpu": cpu[1] if cpu else "", "device": words["gpu"] if options.target.startswith("cuda") else cpu[1] if cpu else ""}
 
 
+def rows_of(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+
+def key(row):
+    return row["model"], row["dtype"], row["target"], row["threads"]
+
+
+def keep(path, row):
+    """Behind the others, instead of an older one of the same model."""
+    rows = [each for each in rows_of(path) if key(each) != key(row)] + [row]
+    new = path.with_name(path.name + ".new")
+    new.write_text("".join(json.dumps(each) + "\n" for each in rows), encoding="utf-8")
+    new.replace(path)
+
+
 def chosen(options):
-    have = set()
-    if options.out.exists():
-        for line in options.out.read_text(encoding="utf-8").splitlines():
-            row = json.loads(line)
-            if not (options.again and row.get("failed")):
-                have.add((row["model"], row["dtype"], row["target"], row["threads"]))
+    have = {key(row) for row in rows_of(options.out) if not (options.again and row.get("failed"))}
     for path in sorted(options.kgs.glob("*.json"), key=lambda path: path.stat().st_size):
         about = json.loads(path.read_text(encoding="utf-8"))
         wanted = not options.names or about["name"] in options.names
@@ -323,7 +334,8 @@ def chosen(options):
 
 def summary(path):
     """How the rows stand against the bars."""
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    rows = rows_of(path)
+
     def names(wanted):
         return ", ".join(f"{row['model']}.{row['dtype']}" for row in rows if wanted(row)) or "none"
     ratios = [row["ratio"] for row in rows if "ratio" in row]
@@ -374,8 +386,7 @@ def main():
             print(f"bench.py: out of time in {about['name']}.{about['dtype']}", flush=True)
             break
         row = {**row, "machine": about_machine, "took_s": round(time.monotonic() - begun, 1)}
-        with open(options.out, "a", encoding="utf-8") as out:
-            out.write(json.dumps(row) + "\n")
+        keep(options.out, row)
         shown = {key: row[key] for key in ("eager_ms", "inductor_ms", "inductor_graph_ms", "kiln_ms", "kiln_replay_ms", "ratio", "error", "eager_error",
                                            "kiln_launches", "inductor_launches", "failed") if key in row}
         print(f"{about['name']}.{about['dtype']} {row['took_s']} s: {json.dumps(shown)}", flush=True)
