@@ -132,6 +132,7 @@ namespace {
 struct Draft {
   Nest nest;
   Coords domain;
+  uint32_t stores = 0;  // that joined it by their number of elements alone
 };
 
 class Grouper {
@@ -177,6 +178,10 @@ class Grouper {
   void keep_operands(const Node& node);
   void keep_prologue(ValueId value);
   void keep_source(ValueId value);
+  // A view in a group that is in no memory: who reads it elsewhere reads what it is of.
+  bool is_read_through(NodeId node) const {
+    return is_view(body_.nodes[node].op) && !out_.in_memory[body_.nodes[node].first_result];
+  }
   void find_readers();
   void place_in_memory(NodeId number);
   bool takes(uint32_t group, NodeId number, const Groups& reached);
@@ -372,7 +377,11 @@ void Grouper::keep_operands(const Node& node) {
   }
 }
 
-// A product reads an operand many times over: of what is computed before it, only views and casts are read through.
+// Each element of a cat is looked for in all of its parts.
+constexpr uint32_t kMostParts = 4;
+
+// A product reads an operand many times over: of what is computed before it, only views and casts are read through, and
+// cats of few parts.
 void Grouper::keep_prologue(ValueId value) {
   for (;;) {
     const NodeId number = body_.values[value].node;
@@ -381,6 +390,7 @@ void Grouper::keep_prologue(ValueId value) {
     const bool goes_on = is_view(node.op) || node.op == TensorOp::kCast;
     if (!goes_on && graph::info(node.op).family == Family::kMake) return;
     if (!goes_on && !(is_inlineable(node.op) && graph::info(node.op).family != Family::kElementwise)) break;
+    if (graph::info(node.op).family == Family::kCat && node.operand_count > kMostParts) break;
     value = body_.operands_of(node)[0];
   }
   out_.in_memory[value] = true;
@@ -461,14 +471,16 @@ void Grouper::find_readers() {
     const uint32_t group = out_.group_of[n];
     Groups readers = std::move(through[n]);
     if (group != kNone) {
-      readers = {group};
+      if (!is_read_through(n)) readers.clear();
+      readers.insert(group);
     } else if (out_.in_memory[node.first_result]) {
       readers_[n] = std::move(readers);
       continue;
     }
     for (const ValueId operand : body_.operands_of(node)) {
       const NodeId from = operand == graph::kNoValue ? kNone : body_.values[operand].node;
-      if (from != kNone && out_.group_of[from] == kNone) through[from].insert(readers.begin(), readers.end());
+      if (from == kNone || (out_.group_of[from] != kNone && !is_read_through(from))) continue;
+      through[from].insert(readers.begin(), readers.end());
     }
   }
 }
@@ -493,6 +505,10 @@ void Grouper::need(NodeId number) {
   }
 }
 
+// Results of one kernel that have nothing else in common: more make it slow to compile, and on a GPU they are
+// registers.
+constexpr uint32_t kMostJoined = 12;
+
 // What must be in memory and is in no group: a group of its own, or it joins one of as many elements.
 void Grouper::place_in_memory(NodeId number) {
   const Node& node = body_.nodes[number];
@@ -507,11 +523,13 @@ void Grouper::place_in_memory(NodeId number) {
   for (size_t i = out_.groups.size(), tried = 0; may_fuse(number) && i-- > 0 && tried < 16 && home == kNone;) {
     const Group& group = out_.groups[i];
     if (group.form != Group::Form::kMap || graph::element_count(group.domain) != count) continue;
+    if (drafts_[i].stores >= kMostJoined) continue;
     ++tried;
     if (takes(static_cast<uint32_t>(i), number, reach)) home = static_cast<uint32_t>(i);
   }
   if (home == kNone) home = add_group(Group::Form::kMap, type(value).shape, number);
   add_to(home, number, reach);
+  ++drafts_[home].stores;
   need(number);
 }
 

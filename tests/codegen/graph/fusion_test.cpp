@@ -195,19 +195,47 @@ TEST(Plan, WritesAConstantOfOneElementThatMustBeInMemory) {
   EXPECT_TRUE(again.ok()) << again.error().message;
 }
 
+// A loop within eight others: plans count no deeper.
 TEST(Plan, NamesTheOpThatHasNoKernel) {
   const Dim n = graph::dim("n", 1, 4096);
-  const auto looped = graph::graph("looped", {input("x", f32, {n, 4})}, [n](Tensor x) {
-    const auto out = graph::loop(n, {graph::zeros(f32, {4})}, {x}, [](Tensors carried, Tensors scanned) {
-      return graph::LoopStep{{carried[0] + scanned[0]}, {}};
-    });
+  const std::function<Tensor(Tensor, int)> nested = [&](Tensor x, int depth) {
+    if (depth == 0) return x + 1.0;
+    const auto out = graph::loop(
+        n, {x}, {}, [&](Tensors carried, Tensors) { return graph::LoopStep{{nested(carried[0], depth - 1)}, {}}; });
     return out.carried[0];
-  });
+  };
+  const auto looped = graph::graph("looped", {input("x", f32, {4})}, [&](Tensor x) { return nested(x, 9); });
   ASSERT_TRUE(looped.ir().ok()) << looped.ir().error().message;
   const auto plan = planner::plan_graph({*looped.ir(), "interp", {}});
   ASSERT_FALSE(plan.ok());
   EXPECT_NE(plan.error().message.find("fusion_test.cpp:"), std::string::npos) << plan.error().message;
   EXPECT_NE(plan.error().message.find("`loop`"), std::string::npos) << plan.error().message;
+}
+
+// Tensors that have nothing in common but their number of elements share kernels, and no kernel has too many.
+TEST(Joined, NoKernelHasTooManyResults) {
+  std::vector<graph::InputSpec> inputs;
+  for (int i = 0; i < 40; ++i) inputs.push_back(input("x" + std::to_string(i), f32, {kColumns}));
+  const graph::Plan plan = plan_of(graph::graph("many", inputs, [](Tensors xs) {
+    Outputs out;
+    for (size_t i = 0; i < xs.size(); ++i) out.push_back({"y" + std::to_string(i), exp(xs[i])});
+    return out;
+  }));
+  EXPECT_EQ(plan.launches.size(), 4u);
+  for (const graph::PlannedLaunch& launch : plan.launches) EXPECT_LE(launch.arguments.size(), 24u);
+}
+
+// A product reads each element of an operand often: one that is put together of many parts is put together before.
+TEST(Parts, OfACatOfManyAreNotLookedForInAProduct) {
+  for (const auto& [parts, launches] : {std::pair(2, size_t{1}), std::pair(20, size_t{2})}) {
+    std::vector<graph::InputSpec> inputs;
+    for (int i = 0; i < parts; ++i) inputs.push_back(input("x" + std::to_string(i), f32, {4, kColumns}));
+    const graph::Plan plan = plan_of(graph::graph("parts", inputs, [](Tensors xs) {
+      const Tensor all = graph::cat(xs, 0);
+      return matmul(all, transpose(all));
+    }));
+    EXPECT_EQ(plan.launches.size(), launches);
+  }
 }
 
 }  // namespace

@@ -142,6 +142,22 @@ TEST(LoopPlan, IsOneForAllLengths) {
   EXPECT_TRUE(is_refused(inner.first, 1000, inner.counter));
 }
 
+// A view that a product could compute beside its result, but that another product reads: of what the view is of.
+TEST(Views, AreReadThroughByWhoReadsThem) {
+  const auto graph = graph::graph("turned",
+                                  {graph::input("x", graph::f32, {25, 8}), graph::input("z", graph::f32, {25, 8}),
+                                   graph::input("w", graph::f32, {8, 8})},
+                                  [](graph::Tensor x, graph::Tensor z, graph::Tensor w) {
+                                    const graph::Tensor turned =
+                                        permute(matmul(x, w), {1, 0}) + permute(matmul(z, w), {1, 0});
+                                    return graph::Outputs{{"product", matmul(permute(turned, {1, 0}), w)},
+                                                          {"sums", sum(permute(turned, {1, 0}), {1})}};
+                                  });
+  ASSERT_TRUE(graph.ir().ok()) << graph.ir().error().message;
+  const random_graph::Case made{*graph.ir(), {}};
+  EXPECT_EQ(check(made.graph, random_graph::inputs(made, 1), {}, true), "");
+}
+
 // Along an axis of extent 1, or none, a block has places that no element is behind. An operand that is computed has
 // values there as well.
 TEST(ProductBlocks, CountNothingBesideTheirElements) {
