@@ -119,6 +119,49 @@ graph g(%x: f32[3]) {
   }
 }
 
+// The simplifier drops a bitcast to the type that a tensor has: it has the gradient of what is left.
+TEST(GradientGraphs, BitcastsToTheSameType) {
+  const auto graph = parse(R"(
+graph g(%x: f64[2]) {
+  %0 = bitcast %x {to = f64} : f64[2]
+  %1 = bitcast %x {to = i64} : i64[2]
+  %2 = bitcast %1 {to = f64} : f64[2]
+  %3 = mul %0, %2 : f64[2]
+  output y = %3
+}
+)",
+                           "bits.kg");
+  ASSERT_TRUE(graph) << graph.error().message;
+  const auto joint = vjp(*graph, {"x"});
+  ASSERT_TRUE(joint) << joint.error().message;
+  const auto values = evaluate(*joint, std::vector{array_of(f64, {2}, {3, 5}), array_of(f64, {2}, {1, 10})});
+  ASSERT_TRUE(values) << values.error().message;
+  EXPECT_EQ(values->back().number(0), 3);  // by %0 alone: %2 is made of an int
+  EXPECT_EQ(values->back().number(1), 50);
+}
+
+// What is between elements is cut out again, also where there may be none.
+TEST(GradientGraphs, PadsBetweenNoneOrMore) {
+  const auto def = graph("g", {input("x", f64, {dim("z", 0, 8), 2}), input("v", f64, {})},
+                         [](Tensor x, Tensor v) { return sin(pad(x, {1, 2}, {0, 1}, v, {1, 2})); });
+  ASSERT_TRUE(def.ir()) << def.ir().error().message;
+  const auto joint = vjp(*def.ir(), {"x", "v"});
+  ASSERT_TRUE(joint) << joint.error().message;
+  for (const int64_t extent : {0, 1, 4}) {
+    Worst worst;
+    std::mt19937 random(3);
+    std::vector<Array> inputs;
+    for (const Input& input : joint->main().inputs) {
+      inputs.push_back(random_array(*joint, joint->type(joint->main(), input.value), {{"z", extent}}, random, -2, 2));
+    }
+    const std::vector<Array> first(inputs.begin(), inputs.begin() + 2);
+    check_vjp("pad", *def.ir(), first, {"x", "v"}, 1e-6, random, worst);
+    check_jvp("pad", *def.ir(), first, {"x", "v"}, 1e-6, random, worst);
+    check_vjp("pad again", *joint, inputs, float_inputs(*joint), 1e-5, random, worst);
+    if (HasFailure()) return;
+  }
+}
+
 // An exclusive scan shifts what comes back, along an axis that may have nothing to shift.
 TEST(GradientGraphs, ScansOfEmptyAxes) {
   for (const bool reverse : {false, true}) {

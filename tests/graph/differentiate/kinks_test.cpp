@@ -49,6 +49,8 @@ TEST(Kinks, OfOneElement) {
   EXPECT_EQ(origin[0][0], 0);
   EXPECT_EQ(origin[1][0], 0);
   EXPECT_DOUBLE_EQ(origin[0][1], 0.6);
+  EXPECT_EQ(slopes({{0, 0}, {0, 2}}, [](Tensors x) { return atan2(x[0], x[1]); }),
+            (std::vector<Numbers>{{0, 0.5}, {0, 0}}));
 }
 
 TEST(Kinks, OfPowers) {

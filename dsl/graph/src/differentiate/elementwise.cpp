@@ -75,8 +75,8 @@ KILN_SLOPE(asin_rule, rsqrt(1 - x * x))
 KILN_SLOPE(acos_rule, -rsqrt(1 - x * x))
 void atan_rule(Adjoint& a) { a.give(0, a.g() / (a.x() * a.x() + 1)); }
 void atan2_rule(Adjoint& a) {
-  // By the distance twice: its square is soon infinite, or 0.
-  const Tensor distance = hypot(a.x(0), a.x(1)), over = a.g() / distance;
+  // By the distance twice: its square is soon infinite, or 0. 0 at the origin, where it has no derivative.
+  const Tensor length = hypot(a.x(0), a.x(1)), distance = where(length == 0, 1, length), over = a.g() / distance;
   if (a.wants(0)) a.give(0, over * (a.x(1) / distance));
   if (a.wants(1)) a.give(1, -(over * (a.x(0) / distance)));
 }
@@ -112,6 +112,10 @@ void copysign_rule(Adjoint& a) {
   if (a.wants(0)) a.give(0, where(a.x(0) == 0, 0, where(turned, -a.g(), a.g())));
 }
 void cast_rule(Adjoint& a) { a.give(0, cast(a.g(), a.x().element())); }
+// Of a type as itself, which is no op to the simplifier; other bits are no function of the number.
+void bitcast_rule(Adjoint& a) {
+  if (a.x().element() == a.y().element()) a.give(0, a.g());
+}
 
 #undef KILN_SLOPE
 
@@ -119,8 +123,8 @@ void cast_rule(Adjoint& a) { a.give(0, cast(a.g(), a.x().element())); }
 
 void add_elementwise_rules(GradientTable& table) {
   table.all(GradientKind::kNone,
-            {kConstant, kFull, kExtent, kIota, kPhilox, kMulhi, kSign,    kAnd,   kOr,    kXor,     kNot,         kShl,
-             kShr,      kCmp,  kFloor,  kCeil, kRound,  kTrunc, kSignbit, kIsnan, kIsinf, kBitcast, kStopGradient});
+            {kConstant, kFull, kExtent, kIota,  kPhilox, kMulhi, kSign,  kAnd,     kOr,    kXor,   kNot,
+             kShl,      kShr,  kCmp,    kFloor, kCeil,   kRound, kTrunc, kSignbit, kIsnan, kIsinf, kStopGradient});
   table.rule(kAdd, add_rule);
   table.rule(kSub, sub_rule);
   table.rule(kMul, mul_rule);
@@ -157,6 +161,7 @@ void add_elementwise_rules(GradientTable& table) {
   table.rule(kHypot, hypot_rule);
   table.rule(kCopysign, copysign_rule);
   table.rule(kCast, cast_rule);
+  table.rule(kBitcast, bitcast_rule);
 }
 
 }  // namespace kiln::graph

@@ -12,21 +12,36 @@ void permute_rule(Adjoint& a) { a.give(0, a.emit(kPermute, {a.g()}, {inverse_ord
 void broadcast_rule(Adjoint& a) { a.give(0, sum_to(a.g(), a.extents(a.x()))); }
 void reverse_rule(Adjoint& a) { a.give(0, a.emit(kReverse, {a.g()}, {a.ints(0)})); }
 
+// The order of axes that has one in front.
+std::vector<int64_t> with_front(size_t rank, size_t axis) {
+  std::vector<int64_t> out = {static_cast<int64_t>(axis)};
+  for (size_t i = 0; i < rank; ++i) {
+    if (i != axis) out.push_back(static_cast<int64_t>(i));
+  }
+  return out;
+}
+// start, start + step, …
+Tensor steps(Adjoint& a, const Expr& start, int64_t step, const Expr& count) {
+  return a.emit(kIota, {}, {i64, std::vector<Expr>{count}, int64_t{0}}) * step + a.emit(kExtent, {}, {i64, start});
+}
+
 // Puts g's elements along an axis at start, start + step, … of an axis of `extent` zeros.
 Tensor put_steps(Adjoint& a, const Tensor& g, size_t axis, const Expr& start, int64_t step, const Expr& extent) {
   std::vector<Expr> shape = a.extents(g);
   const Expr count = shape[axis];
-  std::vector<int64_t> to_front = {static_cast<int64_t>(axis)};
-  for (size_t i = 0; i < shape.size(); ++i) {
-    if (i != axis) to_front.push_back(static_cast<int64_t>(i));
-  }
-  const Tensor values = a.emit(kPermute, {g}, {to_front});
-  const Tensor places =
-      a.emit(kIota, {}, {i64, std::vector<Expr>{count}, int64_t{0}}) * step + a.emit(kExtent, {}, {i64, start});
+  const Tensor values = a.emit(kPermute, {g}, {with_front(shape.size(), axis)});
   shape[axis] = extent;
   const Tensor zeros = zeros_of({g.element(), shape});
-  return a.emit(kIndexPut, {zeros, values, places},
+  return a.emit(kIndexPut, {zeros, values, steps(a, start, step, count)},
                 {std::vector<int64_t>{static_cast<int64_t>(axis)}, static_cast<int64_t>(ScatterKind::kAdd)});
+}
+
+// The `count` elements at start, start + step, … of an axis.
+Tensor take_steps(Adjoint& a, const Tensor& g, size_t axis, const Expr& start, int64_t step, const Expr& count) {
+  const std::vector<int64_t> order = with_front(a.extents(g).size(), axis);
+  const Tensor front =
+      a.emit(kIndex, {g, steps(a, start, step, count)}, {std::vector<int64_t>{static_cast<int64_t>(axis)}});
+  return a.emit(kPermute, {front}, {inverse_order(order)});
 }
 
 // A pad with step - 1 elements between, where what is behind the last one is known not to be negative.
@@ -56,21 +71,25 @@ void slice_rule(Adjoint& a) {
   a.give(0, a.emit(kPad, {g, zeros_of({g.element(), {}})}, {low, high, inner}));
 }
 
+// A slice with steps, where the extent is known not to be 0: of none it would not be known to give none.
 void pad_rule(Adjoint& a) {
   const std::vector<Expr> inside = a.extents(a.x());
   const std::vector<Expr>& low = shape_attr(a.attrs, 0);
   const std::vector<int64_t>& inner = a.ints(2);
   const std::span<const DimInfo> dims = a.trace().graph().dims;
   if (a.wants(0)) {
+    Tensor g = a.g();
     std::vector<Expr> start = low, end;
     std::vector<int64_t> step;
     for (size_t i = 0; i < inside.size(); ++i) {
       const bool some = inner[i] == 0 || interval(dims, inside[i]).low >= 1;
-      const Expr gaps = some ? inside[i] - Expr(1) : Expr::apply(dsl::AtomKind::kMax, inside[i] - Expr(1), Expr(0));
-      end.push_back(low[i] + inside[i] + gaps * Expr(inner[i]));
-      step.push_back(inner[i] + 1);
+      step.push_back(some ? inner[i] + 1 : 1);
+      end.push_back(some ? low[i] + inside[i] + (inside[i] - Expr(1)) * Expr(inner[i]) : inside[i]);
+      if (some) continue;
+      g = take_steps(a, g, i, low[i], inner[i] + 1, inside[i]);
+      start[i] = Expr(0);
     }
-    a.give(0, reshape_to(a.emit(kSlice, {a.g()}, {start, end, step}), inside));
+    a.give(0, reshape_to(a.emit(kSlice, {g}, {start, end, step}), inside));
   }
   if (a.wants(1)) {
     const Tensor x_there = a.emit(kFull, {}, {i1, inside, Literal{1}});
