@@ -194,6 +194,7 @@ void check(uint64_t seed) {
   options.nodes = static_cast<int>(2 + seed % 11);
   options.elements = {ElementType::kF64, ElementType::kI32, ElementType::kI1};
   if (seed % 3 != 0) options.elements = {ElementType::kF64};
+  options.may = [](TensorOp op) { return op != TensorOp::kBitcast; };  // there and back is simpler, and has a gradient
   auto made = random_graph::make(seed, options);
   ASSERT_TRUE(made) << made.error().message;
   Fuzzed fuzzed(std::move(*made), seed);
@@ -254,7 +255,7 @@ double slope(const Fuzzed& fuzzed, const Arrays& tangents, const Arrays& weights
 }
 
 // Forward mode against central differences along the tangents. Whether they could be compared: where a step is near
-// differences of two widths do not agree, and infinite slopes are none.
+// differences of two widths do not agree, and steep slopes are none.
 bool check_differences(uint64_t seed) {
   SCOPED_TRACE("seed " + std::to_string(seed));
   random_graph::Options options;
@@ -285,7 +286,7 @@ bool check_differences(uint64_t seed) {
   }
   const double wide = slope(fuzzed, tangents, weights, 1e-5), narrow = slope(fuzzed, tangents, weights, 5e-6);
   const double apart = std::abs(wide - narrow);
-  if (!(apart < 1e-5 * scale) || !std::isfinite(found)) return false;
+  if (!(apart < 1e-5 * scale) || !(scale < 1e6)) return false;
   EXPECT_LE(std::abs(found - narrow), 1e-6 * scale + 4 * apart)
       << "by jvp " << found << ", by differences " << narrow << " and " << wide << "\n"
       << print(fuzzed.graph());

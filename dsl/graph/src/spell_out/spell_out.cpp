@@ -1,7 +1,9 @@
 // The driver: nodes that are wanted simpler.
 #include "kiln/graph/spell_out.h"
 
+#include "ir/prune.h"
 #include "ir/rewrite.h"
+#include "kiln/graph/verify.h"
 #include "spell_out/spellings.h"
 #include "trace/trace.h"
 
@@ -48,21 +50,44 @@ Result<Values> spelled(GraphBuilder& builder, const Node& node, std::span<const 
   return Values(std::move(out));
 }
 
-// What a body gives for these inputs, in the open one.
-Result<std::vector<ValueId>> inlined(GraphBuilder& builder, int64_t body, std::span<const ValueId> inputs) {
-  const Graph called = builder.graph();
-  return builder.inline_body(called, static_cast<BodyId>(body), inputs);
-}
+// The graph so far, which what it calls is read from while nodes are added to it: one copy for each body that calls.
+class Called {
+ public:
+  // What a body gives for these inputs, in the open one, which is the new form of `caller`: all that it names is there.
+  Result<std::vector<ValueId>> inlined(GraphBuilder& builder, const Body& caller, int64_t body,
+                                       std::span<const ValueId> inputs) {
+    if (caller_ != &caller) graph_ = builder.graph();
+    caller_ = &caller;
+    return builder.inline_body(graph_, static_cast<BodyId>(body), inputs);
+  }
+
+ private:
+  const Body* caller_ = nullptr;
+  Graph graph_;
+};
+
+// What a node of a body is spelled out with.
+struct SpelledNode {
+  GraphBuilder& builder;
+  const Body& body;
+  const Node& node;
+  std::span<const ValueId> operands;
+  const AttrList& attrs;
+  Called& called;
+
+  Result<std::vector<ValueId>> inlined(size_t attr, std::span<const ValueId> inputs) const {
+    return called.inlined(builder, body, int_attr(attrs, attr), inputs);
+  }
+};
 
 // Both branches, which have no effects, and of each result the one that is wanted.
-Result<Values> spell_cond(GraphBuilder& builder, const Node& node, std::span<const ValueId> operands,
-                          const AttrList& attrs) {
-  auto then = inlined(builder, int_attr(attrs, 0), operands.subspan(1));
+Result<Values> spell_cond(const SpelledNode& at) {
+  auto then = at.inlined(0, at.operands.subspan(1));
   if (!then) return then.error();
-  auto otherwise = inlined(builder, int_attr(attrs, 1), operands.subspan(1));
+  auto otherwise = at.inlined(1, at.operands.subspan(1));
   if (!otherwise) return otherwise.error();
-  Trace trace(builder, node.loc);
-  const Tensor condition = trace.tensor(operands[0]);
+  Trace trace(at.builder, at.node.loc);
+  const Tensor condition = trace.tensor(at.operands[0]);
   std::vector<ValueId> out;
   for (size_t i = 0; i < then->size(); ++i) {
     const Tensor a = trace.tensor((*then)[i]), b = trace.tensor((*otherwise)[i]);
@@ -73,8 +98,8 @@ Result<Values> spell_cond(GraphBuilder& builder, const Node& node, std::span<con
 }
 
 // Pass by pass: of a loop whose length is a number.
-Result<Values> spell_loop(GraphBuilder& builder, const Node& node, std::span<const ValueId> operands,
-                          const AttrList& attrs) {
+Result<Values> spell_loop(const SpelledNode& at) {
+  const auto& [builder, body, node, operands, attrs, called] = at;
   const auto carried = static_cast<size_t>(int_attr(attrs, 1)), scanned = static_cast<size_t>(int_attr(attrs, 2));
   const int64_t length = *expr_attr(attrs, 3).as_constant();
   const bool reverse = flag_attr(attrs, 4);
@@ -93,7 +118,7 @@ Result<Values> spell_loop(GraphBuilder& builder, const Node& node, std::span<con
       if (trace.failed()) return trace.error();
     }
     inputs.insert(inputs.end(), operands.begin() + static_cast<ptrdiff_t>(carried + scanned), operands.end());
-    auto given = inlined(builder, int_attr(attrs, 0), inputs);
+    auto given = at.inlined(0, inputs);
     if (!given) return given.error();
     state.assign(given->begin(), given->begin() + static_cast<ptrdiff_t>(carried));
     Trace trace(builder, node.loc);
@@ -117,21 +142,26 @@ bool can_spell_out(TensorOp op) {
 }
 
 Result<Graph> spell_out(const Graph& graph, const std::function<bool(const Graph&, const Body&, const Node&)>& wants) {
-  return rewrite(graph,
-                 [&](GraphBuilder& builder, const Body& body, const Node& node, std::span<const ValueId> operands,
-                     const AttrList& attrs) -> Result<Values> {
-                   if (!can_spell_out(node.op) || !wants(graph, body, node)) return Values();
-                   if (node.op == TensorOp::kCond) return spell_cond(builder, node, operands, attrs);
-                   if (node.op == TensorOp::kLoop) {
-                     const auto length = expr_attr(attrs, 3).as_constant();
-                     const bool is_short = length && *length > 0 && *length <= kLongestSpelled;
-                     return is_short ? spell_loop(builder, node, operands, attrs) : Result<Values>(Values());
-                   }
-                   if (node.op != TensorOp::kCall) return spelled(builder, node, operands, attrs);
-                   auto given = inlined(builder, int_attr(attrs, 0), operands);
-                   if (!given) return given.error();
-                   return Values(std::move(*given));
-                 });
+  if (auto sound = verify(graph); !sound) return sound.error();
+  Called called;
+  auto out = rewrite(graph,
+                     [&](GraphBuilder& builder, const Body& body, const Node& node, std::span<const ValueId> operands,
+                         const AttrList& attrs) -> Result<Values> {
+                       if (!can_spell_out(node.op) || !wants(graph, body, node)) return Values();
+                       const SpelledNode at{builder, body, node, operands, attrs, called};
+                       if (node.op == TensorOp::kCond) return spell_cond(at);
+                       if (node.op == TensorOp::kLoop) {
+                         const auto length = expr_attr(attrs, 3).as_constant();
+                         const bool is_short = length && *length > 0 && *length <= kLongestSpelled;
+                         return is_short ? spell_loop(at) : Result<Values>(Values());
+                       }
+                       if (node.op != TensorOp::kCall) return spelled(builder, node, operands, attrs);
+                       auto given = at.inlined(0, operands);
+                       if (!given) return given.error();
+                       return Values(std::move(*given));
+                     });
+  if (!out) return out;
+  return prune(std::move(*out));
 }
 
 }  // namespace kiln::graph
