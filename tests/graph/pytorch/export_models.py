@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """export_models.py PROGRAM FOLDER: small models of PyTorch as graphs, exported exploded, for the tests of recognise().
 
-Each module below goes through torch.export at two levels: the core ATen set, and all that PyTorch decomposes. The calls become
-`.kg` text by the table of ATen operators (importer.py), in FOLDER, whose numbers are compared with the module's, before and
-after recognise(). tests/graph/recognise/exported has them for the default suite.
+Each module of models.py goes through torch.export at two levels: the core ATen set, and all that PyTorch decomposes. The calls
+become `.kg` text by the table of ATen operators (importer.py), in FOLDER, whose numbers are compared with the module's, before and
+after recognise(). Those of DYNAMIC do so once more with dims for batch and sequence, and are compared at two sizes.
+tests/graph/recognise/exported has them for the default suite.
 """
+import inspect
 import operator
 import os
 import sys
@@ -14,9 +16,10 @@ import torch.nn as nn
 
 import handlers  # noqa: F401
 import layer_handlers  # noqa: F401
+import extents
 from importer import Builder, convert
 from kiln import TYPES, Reference, difference
-from models import MODELS
+from models import DYNAMIC, MODELS
 
 CORE = torch.export.default_decompositions()
 
@@ -51,25 +54,36 @@ def simple(name):
 class Importer:
     """An exported program as the text of a graph."""
 
-    def __init__(self, reference, rows, program, name):
+    def __init__(self, reference, rows, program, name, axes=()):
         self.rows, self.builder, self.values, self.tensors = rows, Builder(reference, name), {}, {}
         signature = program.graph_signature
         states = {**signature.inputs_to_parameters, **signature.inputs_to_buffers, **signature.inputs_to_lifted_tensor_constants}
         self.given = []  # the user's inputs in order
+        self.dims, self.axes = {}, list(axes)  # PyTorch's symbols by ours; which axes of the inputs have a name
         for node in program.graph.nodes:
             if node.op == "placeholder":
                 self.input(node, states.get(node.name), program)
-            elif node.op == "call_function":
+            elif isinstance(node.meta.get("val"), torch.SymInt):
+                self.values[node] = self.extent(node.meta["val"])
+            elif node.op == "call_function" and not isinstance(node.meta.get("val"), torch.SymBool):
                 self.call(node)
             elif node.op == "output":
                 for i, y in enumerate(node.args[0]):
                     self.builder.output(f"y{i}", self.values[y])
 
+    def extent(self, e):
+        return extents.plain(e.node.expr.subs(self.dims)) if isinstance(e, torch.SymInt) else e
+
     def input(self, node, state, program):
         if state is None:
             self.given.append(simple(node.name))
             value = node.meta["val"]
-            self.values[node] = self.builder.input(simple(node.name), TYPES[value.dtype], value.shape)
+            for axis, name in (self.axes.pop(0) if self.axes else {}).items():
+                symbol = value.shape[axis].node.expr
+                bounds = program.range_constraints[symbol]
+                self.dims[symbol] = extents.dim(name)
+                self.builder.dims[name] = (int(bounds.lower), int(bounds.upper))
+            self.values[node] = self.builder.input(simple(node.name), TYPES[value.dtype], [self.extent(e) for e in value.shape])
             return
         tensor = program.state_dict.get(state, program.constants.get(state))
         if tensor.numel() <= 1 and state not in program.state_dict:  # a number that was written down
@@ -85,6 +99,9 @@ class Importer:
         return [self.argument(y) for y in x] if isinstance(x, (list, tuple)) else x
 
     def call(self, node):
+        if node.target is torch.sym_float:  # beside floats it is one
+            self.values[node] = self.values[node.args[0]]
+            return
         if node.target is operator.getitem:
             results = self.values[node.args[0]]
             self.values[node] = results[node.args[1]] if isinstance(results, list) else results
@@ -140,34 +157,50 @@ def main():
         if chosen and name not in chosen:
             continue
         module = module.eval() if isinstance(module, nn.Module) else module
-        for level, table in (("core", CORE), ("exploded", exploded())):
-            with torch.no_grad():
-                exported = torch.export.export(module, inputs, strict=False).run_decompositions(table)
-                expected = module(*inputs)
-            expected = list(expected) if isinstance(expected, tuple) else [expected]
-            try:
-                model = Importer(reference, rows, exported, simple(f"{name}_{level}"))
-            except KeyError as error:
-                print(f"{name}, {level}: no {error}")
-                failed += 1
-                continue
-            text = reference.passed(model.text())["text"]
-            given = {**dict(zip(model.given, inputs)), **model.tensors}
-            given = {key: x for key, x in given.items() if f"%{key}:" in text}
-            worst, found = 0.0, {}
-            for passes in ([], ["recognise"]):
-                outputs, found = reference.evaluate(text, given, passes)
-                apart = max(difference(outputs[f"y{i}"], y, times=allowed) for i, y in enumerate(expected))
-                worst = max(worst, apart)
-                if apart > 1:
-                    failed += 1
-                    print(f"{name}, {level}, {passes}: {apart} of what is allowed\n{text}")
-                    if passes:
-                        print(reference.passed(text, passes)["text"])
-            print(f"{name}_{level}: {', '.join(f'{op} {count}' for op, count in sorted(found.items())) or 'nothing'} found, worst {worst:.3f}")
-            with open(os.path.join(folder, f"{name}_{level}.kg"), "w") as file:
-                file.write(text)
+        versions = [(name, (), [inputs])]
+        if name in DYNAMIC:
+            axes, more = DYNAMIC[name]
+            versions.append((name + "_dynamic", axes, [inputs, more]))
+        for full_name, axes, points in versions:
+            for level, table in (("core", CORE), ("exploded", exploded())):
+                failed += not compared(reference, rows, module, f"{full_name}_{level}", axes, points, table, allowed, folder)
     return 1 if failed else 0
+
+
+def compared(reference, rows, module, name, axes, points, table, allowed, folder):
+    """Exports, writes, and compares at all points; whether all is well."""
+    dims = {d: torch.export.Dim(d, min=2, max=64) for each in axes for d in each.values()}
+    shapes = tuple({axis: dims[d] for axis, d in each.items()} for each in axes)
+    if any(p.kind == p.VAR_POSITIONAL for p in inspect.signature(module.forward).parameters.values()):
+        shapes = (shapes,)
+    with torch.no_grad():
+        exported = torch.export.export(module, points[0], strict=False, dynamic_shapes=shapes if axes else None)
+        exported = exported.run_decompositions(table)
+    try:
+        model = Importer(reference, rows, exported, simple(name), axes)
+    except KeyError as error:
+        print(f"{name}: no {error}")
+        return False
+    text = reference.passed(model.text())["text"]
+    worst, found = 0.0, {}
+    for inputs in points:
+        with torch.no_grad():
+            expected = module(*inputs)
+        expected = list(expected) if isinstance(expected, tuple) else [expected]
+        given = {**dict(zip(model.given, inputs)), **model.tensors}
+        given = {key: x for key, x in given.items() if f"%{key}:" in text}
+        for passes in ([], ["recognise"]):
+            outputs, found = reference.evaluate(text, given, passes)
+            apart = max(difference(outputs[f"y{i}"], y, times=allowed) for i, y in enumerate(expected))
+            worst = max(worst, apart)
+            if apart > 1:
+                print(f"{name}, {passes}: {apart} of what is allowed\n{text}")
+                if passes:
+                    print(reference.passed(text, passes)["text"])
+    print(f"{name}: {', '.join(f'{op} {count}' for op, count in sorted(found.items())) or 'nothing'} found, worst {worst:.3f}")
+    with open(os.path.join(folder, f"{name}.kg"), "w") as file:
+        file.write(text)
+    return worst <= 1
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """What notes of the ATen table say beside its expressions: for an overload, the meaning of words, another expression, or values."""
 import math
 
+from extents import is_extent
 from importer import Expression, Value, handles, is_number, listed
 
 SMALL = ("f16", "bf16")
@@ -76,7 +77,8 @@ def some(b, env):
 def steps(b, env):
     numbers = [env["start"], env["end"], env["step"]]
     fractions = any(isinstance(x, float) for x in numbers)
-    count = math.ceil((env["end"] - env["start"]) / env["step"])
+    count = env["end"] - env["start"]
+    count = count if env["step"] == 1 and is_extent(count) else math.ceil(count / env["step"])
     return {"count": count, "default dtype": "f32" if fractions else "i64", "iota.type": "f64" if fractions else "i64"}
 
 
@@ -273,6 +275,9 @@ def repeated(b, env):
 
 def bounds(x, dim, start, end, step=1):
     n = x.shape[dim]
+    if is_extent(n):  # all of it, or what is known to be there
+        start = 0 if start is None else start if start >= 0 else start + n
+        return start, n if end is None or end == n or (isinstance(end, int) and end >= 2**31) else end if end >= 0 else end + n, step
     start = 0 if start is None else start + n if start < 0 else start
     end = n if end is None else end + n if end < 0 else end
     start = min(max(start, 0), n)
@@ -287,7 +292,7 @@ def lists(x, dim, start, end, step=1):
 @handles("select.int")
 def selected(b, env):
     x, dim = env["self"], along(env["self"], env["dim"])
-    at = env["index"] % x.shape[dim]
+    at = env["index"] if env["index"] >= 0 else env["index"] + x.shape[dim]
     return {**lists(x, dim, at, at + 1), "rest": x.shape[:dim] + x.shape[dim + 1:]}
 
 

@@ -9,6 +9,8 @@ import re
 
 import torch
 
+import extents
+from extents import is_extent
 from kiln import TORCH, TYPES, attr_text
 
 FLOATS = ["bf16", "f16", "f32", "f64"]
@@ -36,7 +38,7 @@ class Value:
 
 
 def is_number(x):
-    return isinstance(x, (int, float, bool))
+    return isinstance(x, (int, float, bool)) or is_extent(x)
 
 
 def listed(x, count):
@@ -51,6 +53,7 @@ class Builder:
     def __init__(self, reference, name="test"):
         self.reference, self.name = reference, name
         self.inputs, self.lines, self.outputs, self.bodies, self.known = [], [], [], [], {}
+        self.dims = {}  # by name, least and greatest
 
     def input(self, name, element, shape):
         value = Value(f"%{name}", element, shape)
@@ -60,8 +63,11 @@ class Builder:
     def output(self, name, value):
         self.outputs.append(f"  output {name} = {value.name}\n")
 
+    def dims_text(self):
+        return "".join(f"dim {name}: {low}..{high}\n" for name, (low, high) in self.dims.items())
+
     def text(self):
-        return "".join(self.bodies) + f"graph {self.name}({', '.join(self.inputs)}) {{\n{''.join(self.lines)}{''.join(self.outputs)}}}\n"
+        return self.dims_text() + "".join(self.bodies) + f"graph {self.name}({', '.join(self.inputs)}) {{\n{''.join(self.lines)}{''.join(self.outputs)}}}\n"
 
     def emit(self, op, operands, attrs=(), results=1):
         uses = ", ".join("_" if x is None else x.name for x in operands)
@@ -74,9 +80,10 @@ class Builder:
         # Of a graph of this node alone: asked about the whole one, a large model would take the square of its length.
         given = {x.name: f"{x.name}: {x.element}{attr_text(x.shape)}" for x in operands if x is not None}
         outputs = "".join(f"  output o{i} = {name}\n" for i, name in enumerate(names))
-        types = self.reference.passed("".join(self.bodies) + f"graph {self.name}({', '.join(given.values())}) {{\n{line}{outputs}}}\n")["outputs"]
+        alone = self.dims_text() + "".join(self.bodies) + f"graph {self.name}({', '.join(given.values())}) {{\n{line}{outputs}}}\n"
+        types = self.reference.passed(alone)["outputs"]
         self.lines.append(line)
-        out = [Value(name, t["type"], t["shape"]) for name, t in zip(names, types)]
+        out = [Value(name, t["type"], [extents.read(e) if isinstance(e, str) else e for e in t["shape"]]) for name, t in zip(names, types)]
         self.known[node] = out if results > 1 else out[0]
         return self.known[node]
 
@@ -86,6 +93,8 @@ class Builder:
 
     # --- what C++ functions add ---
     def full(self, element, shape, number):
+        if is_extent(number):
+            return self.broadcast(self.emit("extent", [], {"type": element, "value": number}), shape)
         number = float(number) if element in FLOATS else int(number)
         return self.emit("full", [], {"type": element, "shape": list(shape), "value": number})
 
@@ -125,7 +134,7 @@ class Builder:
 
     def promoted(self, operands, element=None):
         element = element or self.common(operands)
-        shape = list(torch.broadcast_shapes(*[x.shape for x in operands if isinstance(x, Value)]))
+        shape = extents.broadcast(*[x.shape for x in operands if isinstance(x, Value)])
         return [self.full(element, shape, x) if is_number(x) else self.broadcast(self.cast(x, element), shape) for x in operands]
 
     def loses(self, operands):
@@ -147,7 +156,7 @@ class Builder:
         if op == "select":
             condition, *choices = operands
             element = self.common(choices)
-            shape = list(torch.broadcast_shapes(*[x.shape for x in operands if isinstance(x, Value)]))
+            shape = extents.broadcast(*[x.shape for x in operands if isinstance(x, Value)])
             choices = [self.full(element, shape, x) if is_number(x) else self.broadcast(self.cast(x, element), shape) for x in choices]
             return self.emit(op, [self.broadcast(condition, shape)] + choices)
         if op in ("cat", "dot"):
@@ -248,7 +257,7 @@ class Expression:
             return [self.node(op, [x], attrs) for x in operands[0]]
         flat = [y for x in operands for y in (x if isinstance(x, list) else [x])]
         values = {key: self.meaning(op, key, word, flat) for key, word in attrs.items()}
-        if op == "slice" and "parts" in self.words and not isinstance(values["start"][0], int):
+        if op == "slice" and "parts" in self.words and not is_number(values["start"][0]):
             return [self.node(op, operands, {**attrs, "start": s, "end": e}) for s, e in zip(values["start"], values["end"])]
         if op == "conv" and "groups" not in values:
             values["groups"] = 1
@@ -312,7 +321,7 @@ class Expression:
                 missing = len(value) - rank
                 return [x.shape[i - missing] if v == -1 else v for i, v in enumerate(value)]
             rest = math.prod(v for v in value if v != -1)
-            return [math.prod(x.shape) // rest if v == -1 else v for v in value]
+            return [extents.quotient(math.prod(x.shape), rest) if v == -1 else v for v in value]
         if key == "shape" and is_number(value):
             return [value]
         if op == "slice" and is_number(value):  # along the first axis

@@ -5,6 +5,8 @@ import subprocess
 
 import torch
 
+import extents
+
 TYPES = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16", torch.bool: "i1",
          torch.int8: "i8", torch.int16: "i16", torch.int32: "i32", torch.int64: "i64", torch.uint8: "u8",
          torch.uint16: "u16", torch.uint32: "u32", torch.uint64: "u64"}
@@ -73,7 +75,7 @@ def attr_text(value):
         return str(int(value))
     if isinstance(value, float):
         return repr(value) if math.isfinite(value) else ("-inf" if value < 0 else "inf" if value > 0 else "nan")
-    return str(value)
+    return extents.text(value) if extents.is_extent(value) else str(value)
 
 
 def difference(got, expected, exact=False, times=1):

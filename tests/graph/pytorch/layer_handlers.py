@@ -4,6 +4,7 @@ import math
 
 import torch
 
+import extents
 from handlers import along, out_extent, to_end
 from importer import Expression, Value, handles, is_number, listed
 
@@ -84,7 +85,7 @@ def indexed(b, env):
     if indices[0].element == "i1":
         mask = b.reshape(indices[0], indices[0].shape + [1] * (env["self"].rank - indices[0].rank))
         return [b.call("select", [mask, env["values"], env["self"]])]
-    shape = list(torch.broadcast_shapes(*[i.shape for i in indices]))
+    shape = extents.broadcast(*[i.shape for i in indices])
     env["indices"] = [b.broadcast(i, shape) for i in indices]
     rank = env["self"].rank - len(axes) + len(shape)
     front = list(range(at)) + list(range(at + len(shape), rank))
@@ -374,7 +375,7 @@ def product(b, env):
     a, c = x, y
     a = b.reshape(x, [1] + x.shape) if x.rank == 1 else x
     c = b.reshape(y, y.shape + [1]) if y.rank == 1 else y
-    front = list(torch.broadcast_shapes(a.shape[:-2], c.shape[:-2]))
+    front = extents.broadcast(a.shape[:-2], c.shape[:-2])
     a, c = b.broadcast(a, front + a.shape[-2:]), b.broadcast(c, front + c.shape[-2:])
     batch = list(range(len(front)))
     z = b.call("dot", [a, c], {"batch_a": batch, "batch_b": batch, "contract_a": [a.rank - 1], "contract_b": [c.rank - 2], "type": a.element})

@@ -1,4 +1,5 @@
-"""Modules that export_models.py exports: (module, example inputs, times what is allowed)."""
+"""Modules that export_models.py exports: MODELS, (module, example inputs, times what is allowed); and those of them that have dims,
+DYNAMIC: (names of axes, by input, inputs of another size)."""
 import math
 
 import torch
@@ -221,4 +222,47 @@ MODELS = {
     "not_attention_axis": (Function(over_queries), (Q, K, V), 2),
     "not_attention_low": (Masked(low_mask), (Q, K, V, SHOWN), 2),
     "not_attention_factor": (Function(dropped_weights), (Q, K, V), 2),
+}
+
+B, BN, BHM = {0: "b"}, {0: "b", 1: "n"}, {0: "b", 2: "m"}  # batch; sequence; batch of heads
+BH = {0: "b", 2: "n"}
+BIG = (normal(3, 3, 7, 4), normal(3, 3, 4, 4), normal(3, 3, 4, 3))  # q, k, v
+BIG7 = (normal(3, 3, 7, 4), normal(3, 3, 7, 4), normal(3, 3, 7, 3))
+PLACES = torch.tensor([[1] * (7 - 2 * i) + [0] * 2 * i for i in range(3)])
+DYNAMIC = {
+    "softmax": ([{0: "b", 1: "n"}], (normal(4, 9),)),
+    "softmax_half": ([{0: "b", 1: "n"}], (normal(3, 8, 3, t=HALF),)),
+    "log_softmax": ([{0: "b", 1: "n"}], (normal(4, 9),)),
+    "layer_norm": ([BN], (normal(3, 5, 6),)),
+    "rms_norm": ([BN], (normal(3, 5, 6),)),
+    "rms_norm_llama": ([BN], (normal(3, 5, 6),)),
+    "rms_norm_t5": ([BN], (normal(3, 5, 6),)),
+    "group_norm": ([{0: "b", 2: "n", 3: "m"}], (normal(3, 4, 5, 2),)),
+    "batch_norm": ([B], (normal(3, 4, 3, 3),)),
+    "gelu": ([B], (normal(4, 7),)),
+    "gelu_tanh": ([B], (normal(4, 7),)),
+    "swiglu": ([B, B], (normal(4, 7), normal(4, 7))),
+    "logsumexp": ([{0: "b", 1: "n"}], (normal(4, 9),)),
+    "linear": ([BN], (normal(3, 6, 4),)),
+    "cross_entropy": ([B, B], (normal(6, 5), torch.tensor([1, -100, 4, 0, 2, -100]))),
+    "cross_entropy_smooth": ([B, B], (normal(6, 5), torch.tensor([1, -100, 4, 0, 2, -100]))),
+    "attention": ([BH, BHM, BHM], BIG),
+    "attention_causal": ([BH, BH, BH], BIG7),
+    "attention_mask": ([BH, BHM, BHM, {0: "b", 2: "n", 3: "m"}], BIG[:3] + (normal(3, 1, 7, 4),)),
+    "attention_padding_min": ([BH, BHM, BHM, {0: "b", 1: "m"}], BIG7 + (PLACES,)),
+    "attention_bert": ([BH, BHM, BHM, {0: "b", 1: "m"}], BIG7 + (PLACES,)),
+    "attention_gpt2": ([BH, BH, BH, BN], BIG7[:2] + (normal(3, 3, 7, 4), PLACES.float())),
+    "attention_llama": ([BH, BH, BH], (normal(3, 4, 7, 4), normal(3, 2, 7, 4), normal(3, 2, 7, 4))),
+    "sdpa": ([BH, BHM, BHM], BIG),
+    "sdpa_causal": ([BH, BH, BH], BIG7),
+    "sdpa_mask": ([BH, BHM, BHM, {0: "b", 2: "n", 3: "m"}], BIG[:3] + (normal(3, 1, 7, 4),)),
+    "multihead": ([BN, {0: "b", 1: "m"}, {0: "b", 1: "m"}], (normal(3, 4, 8), normal(3, 7, 8), normal(3, 7, 8))),
+    "encoder_layer": ([BN], (normal(3, 7, 8),)),
+    "bert_layer": ([BN, BN], (normal(3, 7, 16), PLACES)),
+    "gpt_block": ([BN], (normal(3, 7, 16),)),
+    "not_softmax": ([{0: "b", 1: "n"}], (normal(4, 9),)),
+    "not_layer_norm": ([BN], (normal(3, 5, 6),)),
+    "not_cross_entropy": ([B, B], (normal(6, 5), torch.tensor([1, 3, 4, 0, 2, 2]))),
+    "not_attention": ([BH, BHM, BHM, {0: "b", 2: "n", 3: "m"}], BIG[:3] + (normal(3, 1, 7, 4),)),
+    "not_attention_axis": ([BH, BHM, BHM], BIG),
 }
