@@ -91,6 +91,24 @@ TEST(GraphBinary, SurvivesAnyBytes) {
   }
 }
 
+// A chain of a million ops, of which the last is its own operand, or lacks its end.
+TEST(GraphBinary, AMillionOpsAndAMistake) {
+  constexpr int kNodes = 1'000'000;
+  GraphBuilder builder("g");
+  ValueId last = *builder.add_input("x", {ElementType::kF32, {}});
+  for (int i = 0; i < kNodes; ++i) last = *builder.add_one(TensorOp::kNeg, std::vector{last});
+  ASSERT_TRUE(builder.add_output("y", last));
+  Graph graph = builder.take();
+  std::vector<std::byte> bytes = encode(graph);
+  EXPECT_TRUE(decode(bytes));
+  bytes.pop_back();
+  EXPECT_FALSE(decode(bytes));
+  graph.bodies[0].operands.back() = last;
+  const auto cycle = decode(encode(graph));
+  ASSERT_FALSE(cycle);
+  EXPECT_THAT(cycle.error().message, testing::HasSubstr("graph: an operand is out of range"));
+}
+
 TEST(GraphBinary, RefusesLongerFormsOfNumbers) {
   std::vector<std::byte> bytes = encode(parsed("graph g(%x: f32[4]) {\n  %y = neg %x\n  output y = %y\n}\n"));
   // The array of 8 fields as one with its length in a byte of its own.

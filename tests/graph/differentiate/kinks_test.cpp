@@ -93,6 +93,17 @@ TEST(Kinks, OfWhatIsPutTwice) {
   EXPECT_EQ(ties, (std::vector<Numbers>{{1, 1.0 / 3, 1}, {1.0 / 3, 1.0 / 3, 0}}));
 }
 
+// Found by random graphs: what nothing depends on sends nothing back, through a slope that is infinite either.
+TEST(Composites, SendNothingBackFromWhatIsNotUsed) {
+  // The step's square root is of 0, and only the first moment is used.
+  const auto moment = slopes({{0, 3}}, [](Tensors x) {
+    const Tensor none = zeros(f64, {2});
+    return adam_step(x[0], x[0], none, none, full({}, 0.1, f64), full({}, 1, f64)).m;
+  });
+  EXPECT_EQ(moment[0].size(), 2u);
+  for (const double slope : moment[0]) EXPECT_NEAR(slope, 0.1, 1e-12);
+}
+
 // A composite's own rule gives what its decomposition's does.
 TEST(Composites, HaveTheGradientsOfTheirDecompositions) {
   int compared = 0;

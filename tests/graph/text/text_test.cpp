@@ -177,7 +177,9 @@ TEST(GraphText, LongChains) {
 TEST(GraphText, AMillionOpsAndAMistake) {
   constexpr int kNodes = 1'000'000;
   std::string text = "graph g(%x: f32[4]) {\n";
-  for (int i = 0; i < kNodes; ++i) text += "  %" + std::to_string(i) + " = neg %x\n";
+  for (int i = 0; i < kNodes; ++i) {
+    text += "  %" + std::to_string(i) + " = neg %" + (i == 0 ? "x" : std::to_string(i - 1)) + "\n";
+  }
   text += "  %y = add %x, %nothing\n}\n";
   const auto graph = parse(text, "f.kg");
   ASSERT_FALSE(graph);

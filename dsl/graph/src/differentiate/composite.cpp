@@ -11,7 +11,14 @@ namespace {
 
 std::string input_name(size_t i) { return "x" + std::to_string(i); }
 
-// The graph of one node: inputs x0, x1, …, outputs y0, y1, ….
+// Which results have a gradient. Zeros in the place of the others would be NaN where a slope is infinite.
+std::vector<bool> given(const Adjoint& adjoint) {
+  std::vector<bool> out;
+  for (size_t i = 0; i < adjoint.results.size(); ++i) out.push_back(adjoint.has_g(i));
+  return out;
+}
+
+// The graph of one node: inputs x0, x1, …, outputs y0, y1, … of the results that have a gradient.
 Result<Graph> one_node(const Graph& around, const Adjoint& adjoint, const std::vector<TensorType>& types) {
   GraphBuilder builder(info(adjoint.op).name);
   for (const DimInfo& dim : around.dims) {
@@ -33,12 +40,13 @@ Result<Graph> one_node(const Graph& around, const Adjoint& adjoint, const std::v
   auto results = builder.add(adjoint.op, operands, adjoint.attrs, loc);
   if (!results) return results.error();
   for (uint32_t i = 0; i < results->count; ++i) {
+    if (!adjoint.has_g(i)) continue;
     if (auto added = builder.add_output("y" + std::to_string(i), results->first + i); !added) return added.error();
   }
   return builder.take();
 }
 
-// Operands, then a g for each float result, to gradients of those that are wanted.
+// Operands, then a g for each result that has one, to gradients of those that are wanted.
 Result<Graph> gradient_graph(const Graph& around, const Adjoint& adjoint, const std::vector<TensorType>& types) {
   auto node = one_node(around, adjoint, types);
   if (!node) return node;
@@ -64,8 +72,8 @@ const Graph* Driver::composite(const Adjoint& adjoint) {
     if (operand.valid()) types.push_back(trace_.type(operand));
   }
   for (const auto& known : composites_) {
-    if (known->op == adjoint.op && known->wanted == adjoint.wanted && same(known->attrs, adjoint.attrs) &&
-        known->types == types) {
+    if (known->op == adjoint.op && known->wanted == adjoint.wanted && known->given == given(adjoint) &&
+        same(known->attrs, adjoint.attrs) && known->types == types) {
       return &known->graph;
     }
   }
@@ -75,7 +83,7 @@ const Graph* Driver::composite(const Adjoint& adjoint) {
     return nullptr;
   }
   composites_.push_back(std::make_unique<Composite>(
-      Composite{adjoint.op, adjoint.attrs, std::move(types), adjoint.wanted, std::move(*graph)}));
+      Composite{adjoint.op, adjoint.attrs, std::move(types), adjoint.wanted, given(adjoint), std::move(*graph)}));
   return &composites_.back()->graph;
 }
 
@@ -87,7 +95,7 @@ void decomposed_rule(Adjoint& a) {
     if (operand.valid()) inputs.push_back(operand.id());
   }
   for (size_t i = 0; i < a.results.size(); ++i) {
-    if (dsl::is_float(a.results[i].element())) inputs.push_back(a.g(i).id());
+    if (a.has_g(i)) inputs.push_back(a.g(i).id());
   }
   auto gradients = a.driver->builder().inline_body(*graph, 0, inputs);
   if (!gradients) return a.fail(gradients.error().message);

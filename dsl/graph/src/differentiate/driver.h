@@ -66,7 +66,7 @@ class Driver {
     TensorOp op;
     AttrList attrs;
     std::vector<TensorType> types;
-    std::vector<bool> wanted;
+    std::vector<bool> wanted, given;
     Graph graph;
   };
 
