@@ -59,6 +59,17 @@ void add_compiled_commands(CLI::App& graph, GraphFlags& flags, Action& action) {
   bench->callback([&] { action = [&] { return bench_graph(flags.bench); }; });
 }
 
+void add_cut_command(CLI::App& graph, GraphCutFlags& flags, Action& action) {
+  CLI::App* cut = graph.add_subcommand("cut", "Print what a gradient keeps from the forward pass and computes again");
+  cut->add_option("file", flags.file, "Graph in text form (.kg)")->required();
+  cut->add_option("--by", flags.by, "An input that gradients are taken by; without it all of floats")
+      ->allow_extra_args(false);
+  cut->add_option("--budget", flags.budget_bytes, "Keep at most so many bytes beside inputs and outputs")
+      ->transform(CLI::AsSizeValue(false));
+  cut->add_option("--size", flags.sizes, "n=128: a dim's size, for costs")->allow_extra_args(false);
+  cut->callback([&] { action = [&] { return cut_graph(flags); }; });
+}
+
 }  // namespace
 
 void add_graph_commands(CLI::App& app, GraphFlags& flags, Action& action) {
@@ -66,6 +77,7 @@ void add_graph_commands(CLI::App& app, GraphFlags& flags, Action& action) {
   graph->require_subcommand(1);
   add_file_commands(*graph, flags.file, action);
   add_compiled_commands(*graph, flags, action);
+  add_cut_command(*graph, flags.cut, action);
 
   CLI::App* run = graph->add_subcommand("run", "Run a graph on .npy files: by plain loops, or compiled for a target");
   run->add_option("file", flags.run.file, "Graph in text form (.kg)")->required();

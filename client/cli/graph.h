@@ -6,6 +6,7 @@
 #include <string>
 
 #include "graph_compiled.h"
+#include "graph_cut.h"
 #include "graph_file.h"
 #include "graph_run.h"
 #include "kiln/graph/ir.h"
@@ -17,6 +18,7 @@ struct GraphFlags {
   GraphRunFlags run;
   GraphExplainFlags explain;
   GraphBenchFlags bench;
+  GraphCutFlags cut;
 };
 void add_graph_commands(CLI::App& app, GraphFlags& flags, std::function<Result<void>()>& action);
 

@@ -83,7 +83,10 @@ bool InputFile::read(void* data, size_t size) {
 Result<std::string> read_text(const std::string& path) {
   auto file = InputFile::open(path);
   if (!file) return file.error();
-  if (file->remaining() > kMaxText) return invalid_argument(path + ": too large for a text file");
+  if (file->remaining() > kMaxText) {
+    return invalid_argument(path + ": has " + std::to_string(file->remaining()) +
+                            " bytes, and text files are read up to " + std::to_string(kMaxText >> 20) + " MiB");
+  }
   std::string text(file->remaining(), 0);
   if (!file->read(text.data(), text.size())) return invalid_argument(path + ": cannot be read to its end");
   return text;

@@ -1,4 +1,4 @@
-// `kiln graph print`, `verify`, `hash` and `draw`.
+// `kiln graph print`, `verify`, `hash`, `draw` and `cut`.
 #include "cli_helpers.h"
 
 namespace kiln::cli::testing {
@@ -49,6 +49,24 @@ TEST_F(GraphFile, HashDoesNotDependOnNames) {
   EXPECT_EQ(hash.size(), 65u);
   EXPECT_EQ(kiln({"graph", "hash", "same.kg"}).output, hash);
   EXPECT_NE(kiln({"graph", "hash", "other.kg"}).output, hash);
+}
+
+TEST_F(GraphFile, CutSaysWhatIsKeptAndComputedAgain) {
+  write("loss.kg",
+        "dim n: 1..64\n\ngraph loss(%x: f32[n, 8], %w: f32[8, 8], %i: i32[n]) {\n"
+        "  %0 = dot %x, %w {batch_a = [], batch_b = [], contract_a = [1], contract_b = [0], type = f32} : f32[n, 8]\n"
+        "  %1 = sin %0 : f32[n, 8]\n  %2 = exp %1 : f32[n, 8]\n"
+        "  %3 = reduce %2 {kind = sum, axes = [0, 1]} : f32[]\n  output y = %3\n}\n");
+  const Outcome cut = kiln({"graph", "cut", "loss.kg", "--size", "n=4"});
+  EXPECT_EQ(cut.code, 0) << cut.errors;
+  EXPECT_TRUE(cut.output.starts_with("saved, 128 bytes beside inputs and outputs:\n")) << cut.output;
+  EXPECT_NE(cut.output.find("f32[n, 8]  128 bytes  loss.kg:4:3\n"), std::string::npos) << cut.output;
+  EXPECT_NE(cut.output.find("  sin at loss.kg:5:3\n"), std::string::npos) << cut.output;
+  const Outcome little = kiln({"graph", "cut", "loss.kg", "--by", "x", "--size", "n=4", "--budget", "100"});
+  EXPECT_EQ(little.code, 1);
+  EXPECT_NE(little.errors.find("cut_vjp: a budget of 100 bytes; 128 must be kept"), std::string::npos) << little.errors;
+  EXPECT_NE(kiln({"graph", "cut", "loss.kg", "--by", "i"}).errors.find("input i is i32[n], and only floats"),
+            std::string::npos);
 }
 
 TEST_F(GraphFile, DrawWritesDotAndAPage) {

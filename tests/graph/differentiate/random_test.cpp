@@ -238,8 +238,10 @@ void check(uint64_t seed) {
   const Arrays wide = fuzzed.run("vjp", *joint, all, true);
   const auto decomposed = decompose(fuzzed.graph());
   ASSERT_TRUE(decomposed) << decomposed.error().message;
-  const std::pair<std::string, Graph> others[] = {{"vjp of decomposed", *decomposed},
-                                                  {"vjp of simplified", simplify(fuzzed.graph())}};
+  const std::pair<std::string, Graph> others[] = {
+      {"vjp of decomposed", *decomposed},
+      {"vjp of simplified", simplify(fuzzed.graph())},
+      {"vjp of simplified, real", simplify(fuzzed.graph(), {.algebra = Algebra::kReal})}};
   for (const auto& [what, other] : others) {
     const auto back = vjp(other, fuzzed.wanted());
     if (fuzzed.sound(what, back)) expect_near(fuzzed, what, fuzzed.run(what, *back, all, true), wide);

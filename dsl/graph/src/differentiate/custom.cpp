@@ -5,6 +5,8 @@
 //            and x(i) has the right gradient of C(y(i-1), x(i)) by R(i).
 //   reduce   C is associative: with P(i) the init and the first i elements, S(i) those from i on, the result is
 //            C(P(i), S(i)) for all i. So R(i) is the left gradient of that by g, and no element waits for another.
+//            Where C shares a gradient between equal sides, as min does, each of several equal elements sees another
+//            pair of sides, and the shares of all need not be the whole.
 //
 // C runs for all elements at once: what is elementwise in it on tensors, else a loop over the elements.
 #include <algorithm>

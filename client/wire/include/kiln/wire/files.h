@@ -27,6 +27,7 @@ class InputFile {
   size_t remaining_ = 0;
 };
 
+// Whole, at most 64 MiB. Errors name the file.
 Result<std::string> read_text(const std::string& path);
 
 // Writes beside the target and renames, so that a failure leaves no partial file and an old one intact.
