@@ -14,10 +14,13 @@ Result<const Body*> body_of(const Application& app, size_t attr) {
   return &app.graph.bodies[static_cast<size_t>(id)];
 }
 
-Result<void> same_type(const Application& app, const TensorType& a, const TensorType& b, const std::string& what) {
+// `what` gives their names, which graphs of many bodies ask for only where something is wrong.
+template <class What>
+Result<void> same_type(const Application& app, const TensorType& a, const TensorType& b, const What& what) {
+  if (a == b) return {};
   if (a.element != b.element || a.rank() != b.rank())
-    return app.fail(what + " have types " + app.text(a) + " and " + app.text(b));
-  return app.same_shape(a.shape, b.shape, what);
+    return app.fail(what() + " have types " + app.text(a) + " and " + app.text(b));
+  return app.same_shape(a.shape, b.shape, what());
 }
 
 std::string input_text(const Body& body, size_t i) { return "input " + body.inputs[i].name + " of @" + body.name; }
@@ -30,7 +33,7 @@ Result<void> takes_operands(const Application& app, const Body& body, size_t fir
   }
   for (size_t i = 0; i < body.inputs.size(); ++i) {
     KILN_CHECK(same_type(app, app.graph.type(body, body.inputs[i].value), app.in(first + i),
-                         input_text(body, i) + " and its operand"));
+                         [&] { return input_text(body, i) + " and its operand"; }));
   }
   return {};
 }
@@ -69,16 +72,16 @@ Result<Types> infer_loop(const Application& app) {
       KILN_CHECK(app.same_extent(wanted.shape[0], length, "the first axis of a scanned tensor and length"));
       wanted.shape.erase(wanted.shape.begin());
     }
-    KILN_CHECK(
-        same_type(app, app.graph.type(body, body.inputs[i].value), wanted, input_text(body, i) + " and its operand"));
+    KILN_CHECK(same_type(app, app.graph.type(body, body.inputs[i].value), wanted,
+                         [&] { return input_text(body, i) + " and its operand"; }));
   }
   Types out;
   for (size_t i = 0; i < body.outputs.size(); ++i) {
     TensorType type = app.graph.type(body, body.outputs[i].value);
     if (static_cast<int64_t>(i) < carried) {
-      KILN_CHECK(same_type(
-          app, app.in(i), type,
-          "the carried operand " + std::to_string(i) + " and output " + body.outputs[i].name + " of @" + body.name));
+      KILN_CHECK(same_type(app, app.in(i), type, [&] {
+        return "the carried operand " + std::to_string(i) + " and output " + body.outputs[i].name + " of @" + body.name;
+      }));
     } else {
       type.shape.insert(type.shape.begin(), length);
       KILN_CHECK(app.fits(type.shape));
@@ -100,8 +103,9 @@ Result<Types> infer_cond(const Application& app) {
   if (out.size() != other.size())
     return app.fail("@" + (*then)->name + " and @" + (*otherwise)->name + " give different numbers of outputs");
   for (size_t i = 0; i < out.size(); ++i) {
-    KILN_CHECK(same_type(app, out[i], other[i],
-                         "outputs " + std::to_string(i) + " of @" + (*then)->name + " and @" + (*otherwise)->name));
+    KILN_CHECK(same_type(app, out[i], other[i], [&] {
+      return "outputs " + std::to_string(i) + " of @" + (*then)->name + " and @" + (*otherwise)->name;
+    }));
   }
   return out;
 }
@@ -128,8 +132,9 @@ Result<Types> infer_kernel(const Application& app) {
                     std::to_string(app.operands.size()));
   }
   for (size_t i = 0; i < app.operands.size(); ++i) {
-    KILN_CHECK(same_type(app, kernel.operands[i], app.in(i),
-                         "operand " + std::to_string(i) + " of @" + kernel.name + " and what is given"));
+    KILN_CHECK(same_type(app, kernel.operands[i], app.in(i), [&] {
+      return "operand " + std::to_string(i) + " of @" + kernel.name + " and what is given";
+    }));
   }
   return kernel.results;
 }
