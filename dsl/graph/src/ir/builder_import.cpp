@@ -17,11 +17,12 @@ class Importer {
     for (const DimInfo& dim : from_.dims) {
       auto id = builder_.add_dim(dim);
       if (!id) return id.error();
+      same_dims_ = same_dims_ && *id == renamed_.size();
       renamed_.push_back(*id);
     }
     return {};
   }
-  Expr expr(const Expr& expr) const { return renumber(expr, renamed_); }
+  Expr expr(const Expr& expr) const { return same_dims_ ? expr : renumber(expr, renamed_); }
   TensorType type(const TensorType& type) const {
     TensorType out{type.element, {}};
     for (const Expr& extent : type.shape) out.shape.push_back(expr(extent));
@@ -46,6 +47,7 @@ class Importer {
   GraphBuilder& builder_;
   const Graph& from_;
   std::vector<uint32_t> renamed_;
+  bool same_dims_ = true;  // they have the numbers that they have there
   std::unordered_map<BodyId, BodyId> bodies_;
   std::unordered_map<uint32_t, uint32_t> kernels_;
 };
