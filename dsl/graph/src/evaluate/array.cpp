@@ -75,6 +75,44 @@ bool is_contiguous(const Array& array) {
   return true;
 }
 
+template <size_t kCount>
+void for_rows(const Extents& shape, const std::array<const Array*, kCount>& arrays,
+              FunctionRef<void(const Rows<kCount>& rows, int64_t count)> function) {
+  if (count_of(shape) == 0) return;
+  Rows<kCount> rows;
+  std::array<std::vector<int64_t>, kCount> strides;
+  bool contiguous = true;
+  for (size_t i = 0; i < kCount; ++i) {
+    const int64_t bytes = dsl::info(arrays[i]->element).bytes;
+    rows.data[i] = arrays[i]->data;
+    for (const int64_t stride : arrays[i]->strides) strides[i].push_back(stride * bytes);
+    rows.step[i] = strides[i].empty() ? bytes : strides[i].back();
+    contiguous = contiguous && is_contiguous(*arrays[i]);
+  }
+  if (shape.empty() || contiguous) {
+    for (size_t i = 0; i < kCount; ++i) rows.step[i] = dsl::info(arrays[i]->element).bytes;
+    return function(rows, count_of(shape));
+  }
+  const Extents outer(shape.begin(), shape.end() - 1);
+  Extents index(outer.size(), 0);
+  do {
+    for (size_t i = 0; i < kCount; ++i) {
+      rows.data[i] = arrays[i]->data;
+      for (size_t axis = 0; axis < outer.size(); ++axis) rows.data[i] += index[axis] * strides[i][axis];
+    }
+    function(rows, shape.back());
+  } while (next_index(index, outer));
+}
+
+template void for_rows<1>(const Extents&, const std::array<const Array*, 1>&,
+                          FunctionRef<void(const Rows<1>&, int64_t)>);
+template void for_rows<2>(const Extents&, const std::array<const Array*, 2>&,
+                          FunctionRef<void(const Rows<2>&, int64_t)>);
+template void for_rows<3>(const Extents&, const std::array<const Array*, 3>&,
+                          FunctionRef<void(const Rows<3>&, int64_t)>);
+template void for_rows<4>(const Extents&, const std::array<const Array*, 4>&,
+                          FunctionRef<void(const Rows<4>&, int64_t)>);
+
 std::vector<uint64_t> all_bits(const Array& array) {
   std::vector<uint64_t> out;
   out.reserve(static_cast<size_t>(array.count()));

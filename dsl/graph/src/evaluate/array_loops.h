@@ -71,34 +71,29 @@ struct Rows {
   std::array<int64_t, kCount> step;  // in bytes
 };
 
-// function(rows, count) for each row of arrays of one shape, in row-major order. A scalar is a row of one.
-template <size_t kCount, class Function>
-void for_rows(const Extents& shape, const std::array<const Array*, kCount>& arrays, Function function) {
-  if (count_of(shape) == 0) return;
-  Rows<kCount> rows;
-  std::array<std::vector<int64_t>, kCount> strides;
-  bool contiguous = true;
-  for (size_t i = 0; i < kCount; ++i) {
-    const int64_t bytes = dsl::info(arrays[i]->element).bytes;
-    rows.data[i] = arrays[i]->data;
-    for (const int64_t stride : arrays[i]->strides) strides[i].push_back(stride * bytes);
-    rows.step[i] = strides[i].empty() ? bytes : strides[i].back();
-    contiguous = contiguous && is_contiguous(*arrays[i]);
-  }
-  if (shape.empty() || contiguous) {
-    for (size_t i = 0; i < kCount; ++i) rows.step[i] = dsl::info(arrays[i]->element).bytes;
-    return function(rows, count_of(shape));
-  }
-  const Extents outer(shape.begin(), shape.end() - 1);
-  Extents index(outer.size(), 0);
-  do {
-    for (size_t i = 0; i < kCount; ++i) {
-      rows.data[i] = arrays[i]->data;
-      for (size_t axis = 0; axis < outer.size(); ++axis) rows.data[i] += index[axis] * strides[i][axis];
-    }
-    function(rows, shape.back());
-  } while (next_index(index, outer));
-}
+// A function that somebody else keeps while it is called. Loops take it, and not a template's parameter, so that they
+// are compiled once: for each of some hundreds of pairs of op and type they would be most of the evaluator's compile
+// time.
+template <class Signature>
+class FunctionRef;
+template <class... Args>
+class FunctionRef<void(Args...)> {
+ public:
+  template <class Function>
+  FunctionRef(const Function& function)
+      : object_(&function),
+        call_([](const void* object, Args... args) { (*static_cast<const Function*>(object))(args...); }) {}
+  void operator()(Args... args) const { call_(object_, args...); }
+
+ private:
+  const void* object_;
+  void (*call_)(const void* object, Args... args);
+};
+
+// function(rows, count) for each row of one to four arrays of one shape, in row-major order. A scalar is a row of one.
+template <size_t kCount>
+void for_rows(const Extents& shape, const std::array<const Array*, kCount>& arrays,
+              FunctionRef<void(const Rows<kCount>& rows, int64_t count)> function);
 
 // Elements as numbers of the lane, in row-major order.
 template <class Lane>

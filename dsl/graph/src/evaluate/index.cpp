@@ -68,21 +68,35 @@ class Combined {
   std::vector<bool> touched_;
 };
 
-// x with values[i] written at place(i), both in row-major order. place gives a Result<int64_t>.
+// The first `count` places. place(i) gives a Result<int64_t>.
 template <class Place>
-Result<void> write_all(Step& step, const Array& x, const Array& values, ScatterKind kind, Place place) {
-  return with_element(x.element, [&](auto of) -> Result<void> {
-    using Lane = decltype(of);
-    Combined<Lane> combined(x, kind);
-    const std::vector<uint64_t> bits = all_bits(values);
-    for (size_t i = 0; i < bits.size(); ++i) {
-      auto at = place(static_cast<int64_t>(i));
-      if (!at) return at.error();
-      combined.write(static_cast<size_t>(*at), bits[i]);
-    }
+Result<std::vector<size_t>> places_of(size_t count, const Place& place) {
+  std::vector<size_t> out(count);
+  for (size_t i = 0; i < count; ++i) {
+    auto at = place(static_cast<int64_t>(i));
+    if (!at) return at.error();
+    out[i] = static_cast<size_t>(*at);
+  }
+  return out;
+}
+
+// x with values[i] written at places[i], both in row-major order.
+void write_at(Step& step, const Array& x, std::span<const uint64_t> values, ScatterKind kind,
+              std::span<const size_t> places) {
+  with_element(x.element, [&](auto of) {
+    Combined<decltype(of)> combined(x, kind);
+    for (size_t i = 0; i < places.size(); ++i) combined.write(places[i], values[i]);
     store_all(step.make(), combined.finish());
-    return {};
   });
+}
+
+template <class Place>
+Result<void> write_all(Step& step, const Array& x, const Array& values, ScatterKind kind, const Place& place) {
+  const std::vector<uint64_t> bits = all_bits(values);
+  const auto places = places_of(bits.size(), place);
+  if (!places) return places.error();
+  write_at(step, x, bits, kind, *places);
+  return {};
 }
 
 // Row-major place in x for each place of an index whose other axes are those of x.
@@ -147,15 +161,14 @@ class AtPoints {
 
 // out[i] = x[place(i)].
 template <class Place>
-Result<void> read_all(Step& step, const Array& x, Place place) {
+Result<void> read_all(Step& step, const Array& x, const Place& place) {
   const std::vector<uint64_t> bits = all_bits(x);
   Array& out = step.make();
-  std::vector<uint64_t> read(static_cast<size_t>(out.count()));
-  for (size_t i = 0; i < read.size(); ++i) {
-    auto at = place(static_cast<int64_t>(i));
-    if (!at) return at.error();
-    read[i] = bits[static_cast<size_t>(*at)];
-  }
+  const auto places = places_of(static_cast<size_t>(out.count()), place);
+  if (!places) return places.error();
+  std::vector<uint64_t> read;
+  read.reserve(places->size());
+  for (const size_t at : *places) read.push_back(bits[at]);
   store_all(out, read);
   return {};
 }

@@ -2,10 +2,27 @@
 #include <algorithm>
 
 #include "evaluate/array_loops.h"
-#include "kiln/dsl/scalar_math.h"
+#include "kiln/dsl/scalar_lanes.h"
 
 namespace kiln::graph::evaluator {
 namespace {
+
+// Numbers whose order as uint64 is that of the elements.
+std::vector<uint64_t> sort_keys(const Array& x) {
+  std::vector<uint64_t> keys = all_bits(x);
+  const auto& type = dsl::info(x.element);
+  const uint64_t sign = uint64_t{1} << 63;
+  for (uint64_t& key : keys) {
+    if (!dsl::is_float(x.element)) {
+      key = type.is_signed ? static_cast<uint64_t>(wide_from_bits(type, key)) ^ sign : key;
+    } else {
+      const double number = dsl::double_from_bits(x.element, key);  // exact, of every type
+      const uint64_t bits = number == 0 ? 0 : std::bit_cast<uint64_t>(number);
+      key = std::isnan(number) ? ~uint64_t{0} : (bits & sign) != 0 ? ~bits : bits | sign;
+    }
+  }
+  return keys;
+}
 
 // The first `count` of each line along an axis in stable order: values, and where they came from.
 void give_sorted(Step& step, int64_t axis, bool descending, int64_t count) {
@@ -15,23 +32,18 @@ void give_sorted(Step& step, int64_t axis, bool descending, int64_t count) {
   Extents shape = moved.shape;
   shape.back() = count;
   const auto length = static_cast<size_t>(moved.shape.back());
+  const std::vector<uint64_t> bits = all_bits(moved), keys = sort_keys(moved);
   std::vector<uint64_t> values, indices;
-  with_element(x.element, [&](auto of) {
-    using Lane = decltype(of);
-    const std::vector<uint64_t> bits = all_bits(moved);
-    const std::vector<typename Lane::Number> keys = numbers<Lane>(moved);
-    std::vector<size_t> places(length);
-    for (size_t line = 0; line < bits.size(); line += length) {
-      std::iota(places.begin(), places.end(), line);
-      std::stable_sort(places.begin(), places.end(), [&](size_t a, size_t b) {
-        return descending ? goes_before(keys[b], keys[a]) : goes_before(keys[a], keys[b]);
-      });
-      for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
-        values.push_back(bits[places[i]]);
-        indices.push_back(places[i] - line);
-      }
+  std::vector<size_t> places(length);
+  for (size_t line = 0; line < bits.size(); line += length) {
+    std::iota(places.begin(), places.end(), line);
+    std::stable_sort(places.begin(), places.end(),
+                     [&](size_t a, size_t b) { return descending ? keys[b] < keys[a] : keys[a] < keys[b]; });
+    for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+      values.push_back(bits[places[i]]);
+      indices.push_back(places[i] - line);
     }
-  });
+  }
   auto give = [&](ElementType type, const std::vector<uint64_t>& bits) {
     Array out = own(type, shape);
     store_all(out, bits);

@@ -17,8 +17,7 @@ struct Windows {
         dilation(ints_attr(step.attrs(), 5)) {}
 
   // function(place of the result, places of x in its window), places in row-major order.
-  template <class Function>
-  void for_each(Function function) const {
+  void for_each(FunctionRef<void(int64_t at, std::span<const size_t> places)> function) const {
     if (count_of(out) == 0) return;
     Extents index(out.size(), 0);
     std::vector<size_t> places;
@@ -63,8 +62,8 @@ void run_combine(Step& step) {
 }
 
 // The place in x of the window's extreme, for each window that has one: function(at, place).
-template <class Function>
-void for_extremes(const Step& step, const Extents& out_shape, bool is_min, Function function) {
+void for_extremes(const Step& step, const Extents& out_shape, bool is_min,
+                  FunctionRef<void(size_t at, size_t place)> function) {
   const Array& x = step.operand(0);
   with_element(x.element, [&](auto of) {
     using Lane = decltype(of);
