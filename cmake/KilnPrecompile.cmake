@@ -1,10 +1,14 @@
 # What a cold build need not do again in every file.
 option(KILN_PRECOMPILE "Precompile the headers that most files of a target include" ON)
 
-# kiln_precompile(TARGET HEADER…)
+# kiln_precompile(TARGET HEADER…), or kiln_precompile(TARGET REUSE_FROM OTHER) with what another target of the same options precompiles.
 function(kiln_precompile target)
   if(KILN_PRECOMPILE)
-    target_precompile_headers(${target} PRIVATE ${ARGN})
+    if(ARGV1 STREQUAL REUSE_FROM)
+      target_precompile_headers(${target} ${ARGN})
+    else()
+      target_precompile_headers(${target} PRIVATE ${ARGN})
+    endif()
     # GCC 12 sees overruns in std::string's operator+ where its header is precompiled that are not there otherwise.
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
       target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-stringop-overflow -Wno-restrict)
@@ -22,13 +26,34 @@ function(kiln_authoring_files)
   set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "${KILN_AUTHORING_OPTIONS}" SKIP_PRECOMPILE_HEADERS ON)
 endfunction()
 
-# kiln_tests(TARGET): options of an executable of GoogleTest, which sees the tools of tests/support.
+# kiln_tests(TARGET [COMPUTES] [OWN_HEADERS]): options of an executable of GoogleTest, which sees the tools of tests/support. COMPUTES: it
+# spends its time in this process, and is optimised a little. What is not optimised brings its slow copies of templates into the
+# rooms' libraries too, which nobody notices in suites that talk with other processes. Suites of a kind share their precompiled
+# headers; OWN_HEADERS: further options matter to these, -fno-rtti or -fopenmp.
+set(KILN_TESTS_HEADERS <gmock/gmock.h> <gtest/gtest.h> <nlohmann/json.hpp> <algorithm> <cmath> <functional> <map> <random> <string> <vector>)
 function(kiln_tests target)
+  cmake_parse_arguments(ARG "COMPUTES;OWN_HEADERS" "" "" ${ARGN})
   kiln_warnings(${target})
   target_include_directories(${target} PRIVATE "${CMAKE_SOURCE_DIR}/tests/support")
   target_link_libraries(${target} PRIVATE GTest::gmock)  # matchers call into it, where they are not inlined
-  target_compile_options(${target} PRIVATE "$<$<CONFIG:RelWithDebInfo,Release>:-O1>")
+  if(ARG_COMPUTES)
+    set(kind COMPUTES)
+    set(level -O1)
+  else()
+    set(kind "")
+    set(level -O0)
+  endif()
+  target_compile_options(${target} PRIVATE "$<$<CONFIG:RelWithDebInfo,Release>:${level}>")
   kiln_unity(${target})
-  kiln_precompile(${target} <gmock/gmock.h> <gtest/gtest.h> <nlohmann/json.hpp> <algorithm> <cmath> <functional> <map>
-    <random> <string> <vector>)
+  if(ARG_OWN_HEADERS)
+    kiln_precompile(${target} ${KILN_TESTS_HEADERS})
+  else()
+    set(headers kiln_tests_headers${level})
+    if(NOT TARGET ${headers})
+      # An executable, as the others are: their -fPIE is not -fPIC.
+      add_executable(${headers} EXCLUDE_FROM_ALL "${CMAKE_SOURCE_DIR}/tests/support/headers.cpp")
+      kiln_tests(${headers} OWN_HEADERS ${kind})
+    endif()
+    kiln_precompile(${target} REUSE_FROM ${headers})
+  endif()
 endfunction()
