@@ -270,13 +270,47 @@ void DotWriter::write() {
   for (const Stored& store : dot_.stores) result.store(store.value, store.offset, store.step);
 }
 
-dsl::ConstexprValues gpu_defaults(const DotNest& dot, ElementType type) {
-  dsl::ConstexprValues out =
-      type == ElementType::kF32 ? lang::kernels::gpu_blocks<lang::f32>() : lang::kernels::gpu_blocks<lang::bf16>();
-  out["BM"] = std::max<int64_t>(16, block_for(dot.m.extent, out["BM"]));
-  out["BN"] = std::max<int64_t>(16, block_for(dot.n.extent, out["BN"]));
-  out["BK"] = std::max<int64_t>(16, block_for(dot.k.extent, out["BK"]));
-  return out;
+// Blocks of a product on a GPU, from the largest; the first of which a device's multiprocessors have one each is taken.
+struct GpuBlocks {
+  int64_t m, n, k, warps, stages;
+};
+constexpr GpuBlocks kF32Blocks[] = {{128, 64, 32, 4, 3}, {64, 64, 32, 4, 3}, {32, 64, 32, 4, 3}, {32, 32, 32, 4, 3}};
+constexpr GpuBlocks kNarrowBlocks[] = {{128, 128, 64, 4, 3}, {64, 128, 64, 4, 3}, {64, 64, 64, 4, 3}};
+// As the tuner found them on an H200 (autotune/tuned/nvidia-h200.jsonl).
+constexpr GpuBlocks kHopperBlocks[] = {
+    {128, 256, 64, 8, 4}, {128, 128, 64, 8, 4}, {64, 128, 128, 4, 4}, {64, 64, 128, 4, 4}};
+constexpr GpuBlocks kFewRows[] = {{16, 128, 128, 4, 3}, {16, 64, 128, 4, 4}, {16, 32, 128, 4, 4}};
+constexpr int64_t kManyBlocks = 100;    // of the 108 to 132 multiprocessors of large devices
+constexpr int64_t kUsualExtent = 2048;  // of a dim
+
+dsl::ConstexprValues gpu_defaults(const DotNest& dot, std::span<const GpuBlocks> blocks) {
+  const auto usual = [](const Expr& extent) { return extent.as_constant().value_or(kUsualExtent); };
+  const auto cut = [](const Expr& extent, int64_t block) { return std::max<int64_t>(16, block_for(extent, block)); };
+  int64_t batch = 1;
+  for (const FlatAxis& axis : dot.batch) batch *= usual(axis.extent);
+  for (const GpuBlocks& each : blocks) {
+    const int64_t m = cut(dot.m.extent, each.m), n = cut(dot.n.extent, each.n);
+    const int64_t count = batch * ((usual(dot.m.extent) + m - 1) / m) * ((usual(dot.n.extent) + n - 1) / n);
+    if (count < kManyBlocks && &each != &blocks.back()) continue;
+    return {{"BM", m},
+            {"BN", n},
+            {"BK", cut(dot.k.extent, each.k)},
+            {"num_warps", each.warps},
+            {"num_stages", each.stages}};
+  }
+  return {};
+}
+
+void set_gpu_defaults(dsl::Kernel& kernel, const DotNest& dot, ElementType type) {
+  const bool is_f32 = type == ElementType::kF32;
+  const auto others = is_f32 ? std::span<const GpuBlocks>(kF32Blocks) : std::span<const GpuBlocks>(kNarrowBlocks);
+  kernel.target_defaults["cuda"] = kernel.target_defaults["amd"] = gpu_defaults(dot, others);
+  if (is_f32) return;
+  kernel.target_defaults["amd"].erase("num_stages");
+  const auto rows = dot.m.extent.as_constant();
+  const bool is_low = rows && *rows <= 16;
+  kernel.target_defaults["cuda:sm_90a"] =
+      gpu_defaults(dot, is_low ? std::span<const GpuBlocks>(kFewRows) : std::span<const GpuBlocks>(kHopperBlocks));
 }
 
 }  // namespace
@@ -296,13 +330,12 @@ Result<WrittenKernel> write_dot(const GroupContext& context) {
                         [&](const dsl::TracedParams& params) { DotWriter(context, *dot, signature, params).write(); });
   if (!kernel) return kernel.error();
   kernel->options.fuse_precision = true;
-  const ElementType type = dot->nest.steps[dot->a].element;
   kernel->space = lang::kernels::product_space();
   for (dsl::SpaceAxis& axis : lang::kernels::cpu_product_space(true)) {
     axis.target = "cpu";
     kernel->space.push_back(std::move(axis));
   }
-  kernel->target_defaults["cuda"] = kernel->target_defaults["amd"] = gpu_defaults(*dot, type);
+  set_gpu_defaults(*kernel, *dot, dot->nest.steps[dot->a].element);
   return WrittenKernel{{std::move(*kernel), {}}, std::move(signature.arguments)};
 }
 

@@ -212,6 +212,27 @@ TEST(Plan, NamesTheOpThatHasNoKernel) {
   EXPECT_NE(plan.error().message.find("`loop`"), std::string::npos) << plan.error().message;
 }
 
+// A GPU's default blocks: as large as they may be for each of its multiprocessors to have one.
+TEST(Blocks, AreManyEnoughForAGpu) {
+  const auto blocks = [](Dim m, int64_t n, int64_t k, dsl::ElementType type) {
+    const graph::Plan plan =
+        plan_of(graph::graph("product", {input("x", type, {std::move(m), k}), input("w", type, {n, k})},
+                             [](Tensor x, Tensor w) { return linear(x, w); }));
+    const auto& defaults = plan.kernels[0].kernel.target_defaults;
+    const auto own = defaults.find(type == f32 ? "cuda" : "cuda:sm_90a");
+    EXPECT_NE(own, defaults.end());
+    return std::vector<int64_t>{own->second.at("BM"), own->second.at("BN"), own->second.at("BK")};
+  };
+  using Sizes = std::vector<int64_t>;
+  EXPECT_EQ(blocks(4096, 4096, 4096, bf16), (Sizes{128, 256, 64}));
+  EXPECT_EQ(blocks(512, 2048, 8192, bf16), (Sizes{64, 128, 128}));
+  EXPECT_EQ(blocks(128, 768, 3072, bf16), (Sizes{64, 64, 128}));
+  EXPECT_EQ(blocks(1, 4096, 4096, bf16), (Sizes{16, 32, 128}));
+  EXPECT_EQ(blocks(graph::dim("rows", 1, 4096), 2048, 2048, bf16), (Sizes{128, 256, 64}));
+  EXPECT_EQ(blocks(128, 768, 3072, f32), (Sizes{32, 32, 32}));
+  EXPECT_EQ(blocks(3, 5, 7, f32), (Sizes{16, 16, 16}));
+}
+
 // Tensors that have nothing in common but their number of elements share kernels, and no kernel has too many.
 TEST(Joined, NoKernelHasTooManyResults) {
   std::vector<graph::InputSpec> inputs;
