@@ -78,6 +78,7 @@ class Arrays {
     for (const graph::Array& input : inputs) {
       if (auto added = out.add_input(input, kind != "cpu" && out.device_.has_value()); !added) return added.error();
     }
+    if (auto ready = fn.prepare(out.host_, options); !ready) return ready.error();
     auto results = fn(out.host_, options);  // also the first run, which finds no memory yet
     if (!results) return results.error();
     for (const client::OwnedArray& result : *results) {

@@ -28,6 +28,12 @@ Result<void> CompiledGraph::run_into(std::span<const ArrayView> inputs, std::spa
   return {};
 }
 
+Result<void> CompiledGraph::prepare(std::span<const ArrayView> inputs, const RunOptions& options) const {
+  if (!state_) return no_graph();
+  state_->birth().used();
+  return prepare_graph(*state_, inputs, options);
+}
+
 Result<GraphMemory> CompiledGraph::memory(std::span<const ArrayView> inputs, const RunOptions& options) const {
   if (!state_) return no_graph();
   auto sized = sizes_of(*state_, inputs, options);

@@ -61,6 +61,8 @@ struct GraphState {
 // One run. Outputs: none, or as many as the plan has, to write to.
 Result<std::vector<OwnedArray>> run_graph(const GraphState& state, std::span<const ArrayView> inputs,
                                           std::span<const ArrayView> outputs, const RunOptions& options);
+// Compiles what a run would launch, in its variants.
+Result<void> prepare_graph(const GraphState& state, std::span<const ArrayView> inputs, const RunOptions& options);
 // What is known of the sizes before a run; checks the inputs.
 Result<std::shared_ptr<const SizedPlan>> sizes_of(const GraphState& state, std::span<const ArrayView> inputs,
                                                   const RunOptions& options);

@@ -1,14 +1,21 @@
 // A run: inputs checked, memory found, launches in order.
 #include <algorithm>
+#include <atomic>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #include "array_memory.h"
 #include "gpu/recorded.h"
 #include "graph_state.h"
+#include "kiln/wire/crash_report.h"
 #include "launch_times.h"
+#include "signals.h"
 
 namespace kiln::client {
 namespace {
+
+constexpr size_t kMostPreparing = 16;  // requests in flight
 
 std::string input_text(const graph::Plan& plan, size_t i) { return "input `" + plan.inputs[i].name + "`"; }
 
@@ -77,6 +84,9 @@ class Run {
         times_(device(), plan_.launches.size(), options.launch_ms),
         arena_(state.arenas) {}
 
+  // What each launch takes, in memory that is gone with this object; of a loop in its first pass.
+  Result<std::vector<std::vector<Argument>>> all_arguments();
+
   Result<std::vector<OwnedArray>> run(std::span<const ArrayView> outputs) {
     if (auto fine = check_stream(outputs); !fine) return fine.error();
     if (auto fine = choose_memory(outputs); !fine) return fine.error();
@@ -117,6 +127,7 @@ class Run {
   Result<void> launch_all();
   Result<void> launch_range(uint32_t first, uint32_t last, size_t loop);
   Result<void> launch(uint32_t number);
+  Result<void> set_arguments(uint32_t launch);
   Error failed(uint32_t launch, Error failure) const;
   Result<void> finish_on_device();
 
@@ -341,6 +352,13 @@ Result<void> Run::launch(uint32_t number) {
   if (options_.cancel.stop_requested()) {
     return error(ErrorCode::kCancelled, "graph `" + plan_.name + "`: cancelled before " + launch_text(plan_, number));
   }
+  if (auto set = set_arguments(number); !set) return set;
+  if (auto begun = times_.next(number); !begun) return begun;
+  auto done = state_.kernels[plan_.launches[number].kernel].launch(arguments_, launch_options_);
+  return done ? Result<void>() : failed(number, done.error());
+}
+
+Result<void> Run::set_arguments(uint32_t number) {
   arguments_.clear();
   for (const SizedPlan::Argument& known : sized_.arguments_of(number)) {
     SizedPlan::Argument here;
@@ -355,9 +373,23 @@ Result<void> Run::launch(uint32_t number) {
     else
       arguments_.push_back({bases_[argument.buffer] + argument.value, argument.extent, 0});
   }
-  if (auto begun = times_.next(number); !begun) return begun;
-  auto done = state_.kernels[plan_.launches[number].kernel].launch(arguments_, launch_options_);
-  return done ? Result<void>() : failed(number, done.error());
+  return {};
+}
+
+Result<std::vector<std::vector<Argument>>> Run::all_arguments() {
+  if (auto fine = choose_memory({}); !fine) return fine.error();
+  if (auto done = copy_inputs(); !done) return done.error();
+  if (auto done = allocate_results(); !done) return done.error();
+  auto arena = arena_.take(sized_.arena_bytes, options_, device());
+  if (!arena) return arena.error();
+  place_buffers(*arena);
+  counters_.constexprs.assign(plan_.dims.size() + graph::kMostCounters, 0);
+  std::vector<std::vector<Argument>> out;
+  for (uint32_t i = 0; i < plan_.launches.size(); ++i) {
+    if (auto set = set_arguments(i); !set) return set.error();
+    out.push_back(arguments_);
+  }
+  return out;
 }
 
 Error Run::failed(uint32_t launch, Error failure) const {
@@ -405,6 +437,39 @@ Result<std::shared_ptr<const SizedPlan>> sizes_of(const GraphState& state, std::
   auto made = size_plan(plan, given, sizes);
   if (made) state.sizes.insert(*made);
   return made;
+}
+
+Result<void> prepare_graph(const GraphState& state, std::span<const ArrayView> inputs, const RunOptions& options) {
+  auto sized = sizes_of(state, inputs, options);
+  if (!sized) return sized.error();
+  Run run(state, **sized, inputs, options);
+  auto arguments = run.all_arguments();
+  if (!arguments) return arguments.error();
+  std::vector<Result<void>> done(arguments->size());
+  std::atomic<size_t> next{0};
+  const auto work = [&] {
+    for (size_t i = next++; i < done.size(); i = next++) {
+      done[i] = state.kernels[state.plan.launches[i].kernel].prepare((*arguments)[i]);
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    try {
+      const SignalsBlocked inherited_by_the_threads;
+      while (threads.size() < std::min<size_t>(done.size(), kMostPreparing)) {
+        threads.emplace_back(wire::reporting([&] { work(); }));
+      }
+    } catch (const std::system_error&) {  // no more threads: these and this one do it
+    }
+    work();
+  }
+  for (size_t i = 0; i < done.size(); ++i) {
+    if (done[i]) continue;
+    Error failure = done[i].error();
+    failure.message = "graph `" + state.plan.name + "`: " + launch_text(state.plan, i) + ": " + failure.message;
+    return failure;
+  }
+  return {};
 }
 
 Result<std::vector<OwnedArray>> run_graph(const GraphState& state, std::span<const ArrayView> inputs,

@@ -207,6 +207,30 @@ TEST_F(SomeGraphs, RunOnAStreamOfTheProcessors) {
   EXPECT_TRUE(is_right());
 }
 
+// What a run would ask for behind itself is there before it.
+TEST_F(SomeGraphs, ArePreparedForArrays) {
+  const graph::Dim n = graph::dim("n", 1, 4096);
+  const auto program =
+      graph::graph("program", {graph::input("x", graph::f32, {n, 64}), graph::input("w", graph::f32, {64, 64})},
+                   [&](graph::Tensor x, graph::Tensor w) { return graph::softmax(matmul(x, w), -1); });
+  Client client(options());
+  const auto fn = client.compile(program, {.target = target()});
+  ASSERT_TRUE(fn) << fn.error().message;
+  std::vector<float> x(16 * 64, 1.5f), w(64 * 64, 0.25f);
+  const std::vector<ArrayView> inputs{array(x, {16, 64}), array(w, {64, 64})};
+  const uint64_t before = compiles();
+  const auto prepared = fn->prepare(inputs);
+  ASSERT_TRUE(prepared) << prepared.error().message;
+  const uint64_t after = compiles();
+  EXPECT_GT(after, before);
+  ASSERT_TRUE(fn->prepare(inputs));
+  const auto done = (*fn)(inputs);
+  ASSERT_TRUE(done) << done.error().message;
+  EXPECT_FLOAT_EQ((*done)[0].as<float>()[5], 1.0f / 64);
+  EXPECT_EQ(compiles(), after);
+  EXPECT_FALSE(fn->prepare({}));
+}
+
 // No launch writes a result without elements.
 TEST_F(SomeGraphs, ResultsMayBeEmpty) {
   const auto empty = graph::graph("empty", {graph::input("x", graph::f32, {4, 0})}, [](graph::Tensor x) {

@@ -45,7 +45,7 @@ struct GraphOptions {
   bool fuse = true;            // false: a launch for each op, to see what fusion does
   // Where a kernel cannot be compiled, its ops run apart from each other, and explain() says so. true: it is an error.
   bool full = false;
-  uint32_t deadline_ms = 0;    // of all of it together; 0: the daemon's default for each request
+  uint32_t deadline_ms = 0;  // of all of it together; 0: the daemon's default for each request
   std::stop_token cancel = {};
 };
 
@@ -94,6 +94,10 @@ class CompiledGraph {
   // donated to it; else it overlaps neither inputs nor other outputs.
   Result<void> run_into(std::span<const ArrayView> inputs, std::span<const ArrayView> outputs,
                         const RunOptions& options = {}) const;
+
+  // Compiles the variants of the kernels for exactly what a run with these inputs allows, its sizes and alignment, and
+  // waits; without it runs begin with generic code, and better code follows behind them. Nothing runs.
+  Result<void> prepare(std::span<const ArrayView> inputs, const RunOptions& options = {}) const;
 
   Result<GraphMemory> memory(std::span<const ArrayView> inputs, const RunOptions& options = {}) const;
 
