@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 
-from tools import environment, library_path, tool
+from tools import environment, find, library_path, tool
 
 # What does not run kernels of the default target, by the beginning of its name.
 CPU_ONLY = ("Compile", "BulkStoresOnNvidia", "RequestLines", "VectorReference", "Nvidia", "Kernels/OnNvidia", "Kernels/LibraryOnNvidia",
@@ -32,6 +32,12 @@ NO_DEVICE = re.compile(r"no CUDA driver|no CUDA device")
 SANITIZER_FOUND = 86
 KINDS = ("passed", "partly refused", "refused", "skipped", "no device", "failed", "crashed", "timed out", "not run")
 BAD = ("failed", "crashed", "timed out", "not run")  # and without --dry-run "refused" and "no device"
+
+
+def daemon():
+    """What tests that start a daemon are told of it, where one is."""
+    path = find("kilnd")
+    return {"KILN_TEST_KILND": path} if path else {}
 
 
 def list_tests(executable, filter_):
@@ -86,7 +92,7 @@ class Runner:
         self.lock = threading.Lock()
         self.results = {}  # test -> (kind, reasons, seconds, text)
         self.end = time.monotonic() + options.deadline
-        self.environment = environment(KILN_TEST_TARGETS="cuda", KILN_TEST_KILND=tool("kilnd"), OMP_NUM_THREADS="1")
+        self.environment = environment(KILN_TEST_TARGETS="cuda", **daemon(), OMP_NUM_THREADS="1")
         self.wrap = []
         if options.sanitizer:
             self.environment["LD_LIBRARY_PATH"] = os.environ.get("LD_LIBRARY_PATH", "")

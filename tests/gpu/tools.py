@@ -15,11 +15,16 @@ PLACES = [os.path.join(HERE, "bin")] if PACKED else [
 EXAMPLES = os.path.join(HERE, "examples" if PACKED else "../../dsl/examples")
 
 
-def tool(name):
+def find(name):
+    """Its path, or "" where it is not."""
     for place in PLACES:
         if os.access(os.path.join(place, name), os.X_OK):
             return os.path.abspath(os.path.join(place, name))
-    sys.exit(f"{name} is not in {', '.join(PLACES)}: build it, or run this in the folder that pack.sh packed")
+    return ""
+
+
+def tool(name):
+    return find(name) or sys.exit(f"{name} is not in {', '.join(PLACES)}: build it, or run this in the folder that pack.sh packed")
 
 
 def library_path():

@@ -157,6 +157,16 @@ class Decoder {
     return out;
   }
 
+  // As many as the loops around the launch that is read may have.
+  size_t counters() const {
+    size_t out = 0;
+    for (const PlannedLoop& loop : plan_.loops) {
+      const bool is_around = loop.first <= plan_.launches.size() && plan_.launches.size() - loop.first < loop.count;
+      if (is_around) out = std::max<size_t>(out, loop.counter + 1);
+    }
+    return out;
+  }
+
   // Each lies within those that are open where it begins, with a counter of its own.
   void check_loops() const {
     std::vector<const PlannedLoop*> open;
@@ -205,11 +215,11 @@ class Decoder {
     if (param.type.pointer != (out.kind == Kind::kBuffer)) throw BadBytes{"it is of another kind"};
     if (out.kind == Kind::kScalar) {
       if (!dsl::is_int(param.type.element)) throw BadBytes{"only an int's value may be an expression"};
-      out.scalar = expr("its value", kMostCounters);
+      out.scalar = expr("its value", counters());
       return out;
     }
     out.buffer = in_.index("its buffer", plan_.buffers.size());
-    out.offset = expr("its offset", kMostCounters);
+    out.offset = expr("its offset", counters());
     const auto home = plan_.buffers[out.buffer].home;
     const bool writable = home == PlannedBuffer::Home::kOutput || home == PlannedBuffer::Home::kArena;
     if (!writable && !param.readonly) throw BadBytes{"it may write to an input or a constant"};

@@ -1,7 +1,8 @@
 // The layout of plans and of requests for them, shared by their writers and readers. All of it is CBOR in deterministic
 // encoding; arrays stand for records. docs/reference/graph-plan.md is the prose.
 //
-//   plan      [tag, name, target, dims, inputs, outputs, in place, kernels, buffers, loops, launches, constants, arena, log]
+//   plan      [tag, name, target, dims, inputs, outputs, in place, kernels, buffers, loops, launches, constants, arena,
+//              log]
 //     dim       [name, low, high, multiple]
 //     tensor    [name, element, extent…], of inputs and outputs
 //     in place  [input + 1 or 0, …], one an output

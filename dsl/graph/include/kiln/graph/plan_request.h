@@ -14,7 +14,8 @@ namespace kiln::graph {
 
 struct PlanOptions {
   bool fuse = true;  // false: a launch for each op, to see what fusion does
-  // Ops that share no launch with others, rising: those of a launch (PlannedLaunch::ops) whose kernel cannot be compiled.
+  // Ops that share no launch with others, rising: those of a launch (PlannedLaunch::ops) whose kernel cannot be
+  // compiled.
   std::vector<uint32_t> apart = {};
   bool operator==(const PlanOptions&) const = default;
 };
