@@ -3,6 +3,8 @@
 #include <chrono>
 #include <optional>
 #include <set>
+#include <span>
+#include <utility>
 
 #include "core.h"
 #include "function_state.h"
@@ -142,11 +144,30 @@ std::set<uint32_t> ops_of_kernel(const graph::Plan& plan, size_t kernel) {
   return out;
 }
 
+// Whether the kernel is of a loop's body, whose ops have no numbers here.
+bool is_in_loop(const graph::Plan& plan, size_t kernel) {
+  return std::ranges::any_of(plan.loops, [&](const graph::PlannedLoop& loop) {
+    const auto launches = std::span(plan.launches).subspan(loop.first, loop.count);
+    return std::ranges::any_of(launches, [&](const auto& launch) { return launch.kernel == kernel; });
+  });
+}
+
+// What to ask for in place of a plan with a kernel that fails; false: there is nothing else.
+bool ask_for_less(const graph::Plan& plan, size_t kernel, graph::PlanOptions& options) {
+  if (is_in_loop(plan, kernel)) return std::exchange(options.fuse, false);
+  const std::set<uint32_t> ops = ops_of_kernel(plan, kernel);
+  std::set<uint32_t> apart(options.apart.begin(), options.apart.end());
+  apart.insert(ops.begin(), ops.end());
+  if (apart.size() == options.apart.size()) return false;
+  options.apart.assign(apart.begin(), apart.end());
+  return true;
+}
+
 constexpr int kMostFallbacks = 16;
 
 }  // namespace
 
-// Where a kernel fails, its ops go apart, and the rest is as before: slower, and right.
+// Where a kernel fails, its ops go apart, and the rest is as before: slower, and right. Where it is of a loop, all do.
 Result<CompiledGraph> Client::compile(const graph::Graph& graph, const GraphOptions& options) {
   const Time time(options);
   const std::string name = graph.bodies.empty() ? "" : graph.main().name;
@@ -168,12 +189,8 @@ Result<CompiledGraph> Client::compile(const graph::Graph& graph, const GraphOpti
     }
     if (attempt.failed >= plan->kernels.size()) return *attempt.failure;
     const Error failure = of_kernel(*plan, attempt.failed, *attempt.failure);
-    const std::set<uint32_t> ops = ops_of_kernel(*plan, attempt.failed);
-    if (options.full || !is_of_kernel(failure) || ops.empty() || round == kMostFallbacks) return failure;
-    std::set<uint32_t> apart(request.options.apart.begin(), request.options.apart.end());
-    apart.insert(ops.begin(), ops.end());
-    if (apart.size() == request.options.apart.size()) return failure;
-    request.options.apart.assign(apart.begin(), apart.end());
+    if (options.full || !is_of_kernel(failure) || round == kMostFallbacks) return failure;
+    if (!ask_for_less(*plan, attempt.failed, request.options)) return failure;
     fallbacks.push_back("not fused: " + failure.message);
     last = failure;
   }

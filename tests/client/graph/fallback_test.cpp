@@ -60,6 +60,23 @@ TEST_F(Fallback, AKernelThatTakesTooLongGoesApart) {
   expect_right(*fn, std::log1p);
 }
 
+TEST_F(Fallback, OfALoopsKernelAllGoApart) {
+  const graph::Dim n = graph::dim("n", 0, 1000);
+  const auto fn = client().compile(graph::graph("looped", {graph::input("xs", graph::f32, {n, 8})}, [&](Tensor xs) {
+    return graph::loop(n, {graph::zeros(graph::f32, {8})}, {xs},
+                       [](graph::Tensors sum, graph::Tensors x) {
+                         return graph::LoopStep{{sum[0] + exp(cos(x[0]) * 0.25)}, {}};
+                       })
+        .carried[0];
+  }));
+  ASSERT_TRUE(fn) << fn.error().message;
+  EXPECT_THAT(fn->explain(), HasSubstr("are refused here"));
+  const std::vector<float> xs(3 * 8, 0.5f);
+  const auto results = (*fn)({array(xs, {3, 8})});
+  ASSERT_TRUE(results) << results.error().message;
+  EXPECT_NEAR((*results)[0].as<float>()[7], 3 * std::exp(std::cos(0.5) * 0.25), 1e-5);
+}
+
 TEST_F(Fallback, FullMakesItAnError) {
   const auto fn = client().compile(program([](Tensor x) { return cos(x); }), {.full = true});
   ASSERT_FALSE(fn);
