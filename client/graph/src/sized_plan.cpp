@@ -165,7 +165,7 @@ class Sizing {
 Result<SizedPlan::Argument> SizedPlan::at(const Argument& argument, const dsl::Bindings& dims) {
   auto number = argument.varying->evaluate(dims);
   if (!number) return number.error();
-  Argument out = argument;
+  Argument out{.buffer = argument.buffer};
   if (argument.buffer == graph::kNone) {
     if (!dsl::int_fits(argument.element, *number)) {
       return invalid_argument(std::to_string(*number) + " is no " + std::string(dsl::info(argument.element).name));
