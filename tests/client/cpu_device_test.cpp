@@ -230,8 +230,8 @@ TEST_F(CpuStreams, AreRecordedAndReplayed) {
   ASSERT_TRUE(recording.ok()) << message(recording);
   EXPECT_EQ(x[0], 0);
   ASSERT_TRUE(recording->replay(stream).ok());
+  ASSERT_TRUE(stream.synchronise().ok());             // nothing else orders work of two streams
   ASSERT_TRUE(recording->replay(new_stream()).ok());  // waits as it goes
-  ASSERT_TRUE(stream.synchronise().ok());
   ASSERT_TRUE(recording->replay(open_cpu().default_stream()).ok());
   EXPECT_EQ(x[0], 123123123);
   auto failed = Recording::capture(stream, [] { return Result<void>(invalid_argument("no")); });
