@@ -6,15 +6,11 @@ using dsl::Atom;
 using dsl::AtomKind;
 using graph::atom_expr;
 
-namespace {
-
 Expr of_term(const dsl::Term& term) {
   Expr out(term.coefficient);
   for (const Atom& atom : term.atoms) out = out * atom_expr(atom);
   return out;
 }
-
-}  // namespace
 
 Expr IndexSpace::add_axis(const Expr& extent) {
   const graph::Interval bounds = interval(extent);

@@ -61,6 +61,8 @@ struct LinearPart {
 };
 std::optional<LinearPart> linear_in(const IndexSpace& space, const Expr& expr, size_t axis);
 
+Expr of_term(const dsl::Term& term);
+
 // The expression with atoms replaced: `by` gives the expression of an atom that is not an operation, or none.
 Expr replaced(const Expr& expr, const std::function<std::optional<Expr>(const dsl::Atom&)>& by);
 

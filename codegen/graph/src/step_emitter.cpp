@@ -157,9 +157,10 @@ Value StepEmitter::number(const Expr& expr) {
   return out;
 }
 
+// Scalars first, then the lanes of places that are no multiple of an axis, which may have fewer axes than the others:
+// what is left are lanes beside one address.
 Value StepEmitter::pointer(ValueId tensor, const Expr& offset) {
   Value out = arguments_.tensors.at(tensor);
-  // Scalars first: what is left are lanes beside one address.
   Expr rest = offset;
   Value lanes;
   for (size_t axis = 0; axis < axes_.size(); ++axis) {
@@ -173,12 +174,13 @@ Value StepEmitter::pointer(ValueId tensor, const Expr& offset) {
     lanes = lanes.valid() ? lanes + each : each;
     rest = part->rest;
   }
-  if (!has_lanes(rest)) {
-    if (rest != Expr()) out = out + number(rest);
-  } else {
-    const Value others = number(rest);
-    lanes = lanes.valid() ? lanes + others : others;
+  Expr scalar, others;
+  for (const dsl::Term& term : rest.terms()) {
+    const Expr each = of_term(term);
+    (has_lanes(each) ? others : scalar) = (has_lanes(each) ? others : scalar) + each;
   }
+  if (scalar != Expr()) out = out + number(scalar);
+  if (others != Expr()) out = out + number(others);
   return lanes.valid() ? out + lanes : out;
 }
 

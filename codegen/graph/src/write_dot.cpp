@@ -1,120 +1,14 @@
 // Kernels of one product: blocks of the result over tiles of the operands, batch by batch. Several free or contracted
 // axes are one each, whose place is taken apart where an operand does not lie so. What follows the product is computed
 // on its block before it is stored.
-#include "kernel_writer.h"
+#include "dot_nest.h"
 #include "kiln/dsl/kernels/matmul.h"
 
 namespace kiln::planner {
 
-using graph::Node;
 using lang::Value;
 
 namespace {
-
-std::vector<Expr> extents_at(const std::vector<Expr>& shape, const std::vector<int64_t>& axes) {
-  std::vector<Expr> out;
-  for (const int64_t axis : axes) out.push_back(shape[static_cast<size_t>(axis)]);
-  return out;
-}
-
-// Axes that are neither in a batch nor contracted, in order.
-std::vector<int64_t> free_axes(size_t rank, const std::vector<int64_t>& batch, const std::vector<int64_t>& contract) {
-  std::vector<int64_t> out;
-  for (int64_t axis = 0; axis < static_cast<int64_t>(rank); ++axis) {
-    const bool is_free = std::find(batch.begin(), batch.end(), axis) == batch.end() &&
-                         std::find(contract.begin(), contract.end(), axis) == contract.end();
-    if (is_free) out.push_back(axis);
-  }
-  return out;
-}
-
-constexpr size_t kNoAxis = ~size_t{0};
-
-// A row-major axis of all places of several.
-struct FlatAxis {
-  size_t axis = kNoAxis;
-  Expr extent = Expr(1);
-  Coords coords;
-};
-
-FlatAxis flat_axis(IndexSpace& space, const std::vector<Expr>& extents) {
-  FlatAxis out;
-  out.extent = graph::element_count(extents);
-  if (out.extent == Expr(1)) {
-    out.coords.resize(extents.size());
-    return out;
-  }
-  const Expr place = space.add_axis(out.extent);
-  out.axis = space.axis_count() - 1;
-  out.coords = space.unravel(place, extents);
-  return out;
-}
-
-struct DotNest {
-  Nest nest;
-  std::vector<FlatAxis> batch;
-  FlatAxis m, n, k;
-  StepId a = 0, b = 0;
-  std::vector<Stored> stores;
-};
-
-void put(Coords& coords, const std::vector<int64_t>& axes, const Coords& places) {
-  for (size_t i = 0; i < axes.size(); ++i) coords[static_cast<size_t>(axes[i])] = places[i];
-}
-
-Error not_written(const graph::Graph& graph, const Node& node) {
-  const std::string place = graph.location_text(node.loc);
-  return internal_error((place.empty() ? "" : place + ": ") + "a `dot` whose operands have no kernel");
-}
-
-Result<DotNest> dot_nest(const GroupContext& context) {
-  const graph::Graph& graph = context.graph;
-  const Group& group = context.group();
-  const Node& node = graph.main().nodes[group.anchors[0]];
-  const auto operands = graph.main().operands_of(node);
-  const graph::AttrList& attrs = graph.attrs(node);
-  const auto &batch_a = graph::ints_attr(attrs, 0), &batch_b = graph::ints_attr(attrs, 1);
-  const auto &contract_a = graph::ints_attr(attrs, 2), &contract_b = graph::ints_attr(attrs, 3);
-  const auto &shape_a = context.type(operands[0]).shape, &shape_b = context.type(operands[1]).shape;
-  const auto free_a = free_axes(shape_a.size(), batch_a, contract_a);
-  const auto free_b = free_axes(shape_b.size(), batch_b, contract_b);
-
-  DotNest out{.nest = {IndexSpace(graph.dims), {}, {}}, .batch = {}, .m = {}, .n = {}, .k = {}, .stores = {}};
-  IndexSpace& space = out.nest.space;
-  Coords batch;
-  for (const Expr& extent : extents_at(shape_a, batch_a)) {
-    out.batch.push_back(flat_axis(space, {extent}));
-    batch.push_back(out.batch.back().coords[0]);
-  }
-  out.m = flat_axis(space, extents_at(shape_a, free_a));
-  out.n = flat_axis(space, extents_at(shape_b, free_b));
-  out.k = flat_axis(space, extents_at(shape_a, contract_a));
-
-  Coords at_a(shape_a.size()), at_b(shape_b.size()), result = batch;
-  put(at_a, batch_a, batch);
-  put(at_a, free_a, out.m.coords);
-  put(at_a, contract_a, out.k.coords);
-  put(at_b, batch_b, batch);
-  put(at_b, free_b, out.n.coords);
-  put(at_b, contract_b, out.k.coords);
-  result.insert(result.end(), out.m.coords.begin(), out.m.coords.end());
-  result.insert(result.end(), out.n.coords.begin(), out.n.coords.end());
-
-  NestBuilder builder(
-      graph, out.nest, [&](ValueId value) { return source_of(graph, context.grouping, context.number, value); },
-      [&](uint32_t) { return result; });
-  const auto a = builder.at(operands[0], at_a), b = builder.at(operands[1], at_b);
-  if (!a || !b) return not_written(graph, node);
-  out.a = *a;
-  out.b = *b;
-  for (const ValueId root : group.roots) {
-    const auto coords = value_place(graph, space, group, root, result);
-    const auto step = coords ? builder.at(root, *coords) : std::nullopt;
-    if (!step) return not_written(graph, node);
-    out.stores.push_back({root, *step, IndexSpace::ravel(*coords, context.type(root).shape)});
-  }
-  return out;
-}
 
 // A tile's block along a flat axis.
 struct Block {
@@ -142,16 +36,20 @@ class DotWriter {
  private:
   Value extent(const FlatAxis& axis) { return lang::cast(scalars_.number(axis.extent), ElementType::kI32); }
   void bind(StepEmitter& emitter, const Block& block, int expand) const;
-  void bind_batch(StepEmitter& emitter) const;
+  void bind_programs(StepEmitter& emitter) const;
+  void bind_loops(StepEmitter& emitter, Value pass);
+  Value places(const std::vector<FlatAxis>& axes);
   Value operand(StepEmitter& emitter, StepId step, const Block& rows, const Block& columns);
   std::optional<Value> tile_of(StepEmitter& emitter, const Step& step, const Block& rows, const Block& columns);
+  StepId loaded_of(StepId id) const;
+  bool is_zero_outside(StepId id, const Block& rows, const Block& columns) const;
 
   const GroupContext& context_;
   const DotNest& dot_;
   const KernelArguments arguments_;
   const lang::Const bm_, bn_, bk_, group_;
   StepEmitter scalars_;
-  std::vector<Value> batch_;
+  std::vector<Value> programs_;
 };
 
 void DotWriter::bind(StepEmitter& emitter, const Block& block, int expand) const {
@@ -161,10 +59,27 @@ void DotWriter::bind(StepEmitter& emitter, const Block& block, int expand) const
                {.start = block.start, .lanes = lanes, .mask = lanes + block.start < emitter.number(block.axis.extent)});
 }
 
-void DotWriter::bind_batch(StepEmitter& emitter) const {
-  for (size_t i = 0; i < dot_.batch.size(); ++i) {
-    if (dot_.batch[i].axis != kNoAxis) emitter.bind(dot_.batch[i].axis, {.start = batch_[i]});
+void DotWriter::bind_programs(StepEmitter& emitter) const {
+  for (size_t i = 0; i < dot_.programs.size(); ++i) {
+    if (dot_.programs[i].axis != kNoAxis) emitter.bind(dot_.programs[i].axis, {.start = programs_[i]});
   }
+}
+
+// The place along each loop of the pass with this number.
+void DotWriter::bind_loops(StepEmitter& emitter, Value pass) {
+  for (size_t i = dot_.loops.size(); i-- > 0;) {
+    const Value count = extent(dot_.loops[i]);
+    if (dot_.loops[i].axis == kNoAxis) continue;
+    emitter.bind(dot_.loops[i].axis, {.start = lang::cast(i == 0 ? pass : pass % count, ElementType::kI64)});
+    if (i > 0) pass = pass / count;
+  }
+}
+
+// How many places several axes have together, i32.
+Value DotWriter::places(const std::vector<FlatAxis>& axes) {
+  Value out = lang::full({}, 1, ElementType::kI32);
+  for (const FlatAxis& axis : axes) out = out * extent(axis);
+  return out;
 }
 
 // An operand that lies in memory with a stride for rows and one for columns.
@@ -198,6 +113,26 @@ std::optional<Value> DotWriter::tile_of(StepEmitter& emitter, const Step& step, 
       .load({rows.start_i32, columns.start_i32}, {rows.size, columns.size});
 }
 
+// A load that gives zeros where a mask says so: also what is padded with zeros.
+StepId DotWriter::loaded_of(StepId id) const {
+  const Step& step = dot_.nest.steps[id];
+  if (step.kind != Step::Kind::kChoose) return id;
+  const Step &inside = dot_.nest.steps[step.operands[0]], &outside = dot_.nest.steps[step.operands[1]];
+  const bool is_pad = inside.kind == Step::Kind::kLoad && outside.kind == Step::Kind::kLiteral && outside.bits == 0 &&
+                      std::includes(inside.when.begin(), inside.when.end(), step.when.begin(), step.when.end());
+  return is_pad ? step.operands[0] : id;
+}
+
+// Its own mask is that of all lanes then.
+bool DotWriter::is_zero_outside(StepId id, const Block& rows, const Block& columns) const {
+  const Step& step = dot_.nest.steps[loaded_of(id)];
+  if (step.kind != Step::Kind::kLoad) return false;
+  const auto has = [&](const Block& block) {
+    return block.axis.axis == kNoAxis || dot_.nest.space.mentions(step.offset, block.axis.axis);
+  };
+  return has(rows) && has(columns);
+}
+
 Value DotWriter::operand(StepEmitter& emitter, StepId id, const Block& rows, const Block& columns) {
   const Step& step = dot_.nest.steps[id];
   if (step.kind == Step::Kind::kCompute && step.op == TensorOp::kCast) {
@@ -209,7 +144,7 @@ Value DotWriter::operand(StepEmitter& emitter, StepId id, const Block& rows, con
   bind(emitter, columns, 0);
   // Beyond the ends nothing may count, and along an axis that is none only the first does.
   const Value zero = lang::cast(lang::full({}, 0, ElementType::kI32), step.element);
-  Value value = emitter.value_or(id, zero);
+  Value value = is_zero_outside(id, rows, columns) ? emitter.value(loaded_of(id)) : emitter.value_or(id, zero);
   for (const auto& [block, expand] : {std::pair(&rows, 1), std::pair(&columns, 0)}) {
     if (block->axis.axis != kNoAxis) continue;
     value = lang::where(lang::expand_dims(lang::arange(0, block->size), expand) == 0, value, zero);
@@ -221,20 +156,18 @@ void DotWriter::write() {
   const Value m_extent = extent(dot_.m), n_extent = extent(dot_.n), k_extent = extent(dot_.k);
   const Value tiles_m = lang::cdiv(m_extent, bm_), tiles_n = lang::cdiv(n_extent, bn_);
   const Value tiles = tiles_m * tiles_n;
-  Value programs = tiles;
-  for (const FlatAxis& axis : dot_.batch) programs = programs * extent(axis);
-  lang::grid(programs);
+  lang::grid(dot_.programs.empty() ? tiles : tiles * places(dot_.programs));
   Value program = lang::program_id(0);
-  batch_.resize(dot_.batch.size());
-  if (!dot_.batch.empty()) {
+  programs_.resize(dot_.programs.size());
+  if (!dot_.programs.empty()) {
     Value rest = program / tiles;
     program = program % tiles;
-    for (size_t i = dot_.batch.size(); i-- > 0;) {
-      batch_[i] = lang::cast(i == 0 ? rest : rest % extent(dot_.batch[i]), ElementType::kI64);
-      if (i > 0) rest = rest / extent(dot_.batch[i]);
+    for (size_t i = dot_.programs.size(); i-- > 0;) {
+      programs_[i] = lang::cast(i == 0 ? rest : rest % extent(dot_.programs[i]), ElementType::kI64);
+      if (i > 0) rest = rest / extent(dot_.programs[i]);
     }
   }
-  bind_batch(scalars_);
+  bind_programs(scalars_);
   const auto [i, j] = lang::grouped_order(program, tiles_m, tiles_n, group_);
   const Value m0 = i * bm_, n0 = j * bn_;
   const Block m{dot_.m, bm_, lang::cast(m0, ElementType::kI64), m0};
@@ -247,16 +180,27 @@ void DotWriter::write() {
   const auto precision =
       type == ElementType::kF32 ? static_cast<lang::Precision>(graph::int_attr(attrs, 5)) : lang::Precision::kIeee;
   lang::Var sum = lang::zeros(sum_type, {bm_, bn_});
-  for (const Value& k0 : lang::range(0, k_extent, bk_).stages(3)) {
+  const auto add_block = [&](const Value& pass, const Value& k0) {
     const Block k{dot_.k, bk_, lang::cast(k0, ElementType::kI64), k0};
     StepEmitter of_a(context_.graph, dot_.nest, arguments_), of_b(context_.graph, dot_.nest, arguments_);
-    bind_batch(of_a);
-    bind_batch(of_b);
+    for (StepEmitter* each : {&of_a, &of_b}) {
+      bind_programs(*each);
+      if (pass.valid()) bind_loops(*each, pass);
+    }
     const Value a = operand(of_a, dot_.a, m, k), b = operand(of_b, dot_.b, k, n);
     sum = lang::dot(a, b, sum, precision);
+  };
+  if (dot_.loops.empty()) {
+    for (const Value& k0 : lang::range(0, k_extent, bk_).stages(3)) add_block({}, k0);
+  } else {  // one loop, that what it loads may be under way all the time
+    const Value blocks = lang::cdiv(k_extent, bk_);
+    for (const Value& block : lang::range(0, places(dot_.loops) * blocks).stages(3)) {
+      const Value pass = block / blocks;
+      add_block(pass, (block - pass * blocks) * bk_);
+    }
   }
   StepEmitter result(context_.graph, dot_.nest, arguments_);
-  bind_batch(result);
+  bind_programs(result);
   bind(result, m, 1);
   bind(result, n, 0);
   const ElementType element =
@@ -287,7 +231,7 @@ dsl::ConstexprValues gpu_defaults(const DotNest& dot, std::span<const GpuBlocks>
   const auto usual = [](const Expr& extent) { return extent.as_constant().value_or(kUsualExtent); };
   const auto cut = [](const Expr& extent, int64_t block) { return std::max<int64_t>(16, block_for(extent, block)); };
   int64_t batch = 1;
-  for (const FlatAxis& axis : dot.batch) batch *= usual(axis.extent);
+  for (const FlatAxis& axis : dot.programs) batch *= usual(axis.extent);
   for (const GpuBlocks& each : blocks) {
     const int64_t m = cut(dot.m.extent, each.m), n = cut(dot.n.extent, each.n);
     const int64_t count = batch * ((usual(dot.m.extent) + m - 1) / m) * ((usual(dot.n.extent) + n - 1) / n);
