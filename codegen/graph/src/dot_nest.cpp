@@ -74,6 +74,7 @@ class DotNestBuilder {
   }
 
   Result<DotNest> build();
+  Result<DotNest> unfolded();
 
  private:
   std::optional<DotNest> with(const TileAxes& tile) const;
@@ -137,10 +138,10 @@ bool DotNestBuilder::add_operands(DotNest& out, const Coords& at_a, const Coords
   out.a = *a;
   out.b = *b;
   for (const ValueId root : group.roots) {
-    const auto coords = value_place(graph, out.nest.space, group, root, result);
+    const auto coords = value_place(graph, out.nest.space, context_.grouping, context_.number, root, result);
     const auto step = coords ? builder.at(root, *coords) : std::nullopt;
     if (!step) return false;
-    out.stores.push_back({root, *step, IndexSpace::ravel(*coords, context_.type(root).shape)});
+    out.stores.push_back({root, *step, context_.place(root, *coords), *coords});
   }
   return true;
 }
@@ -197,24 +198,27 @@ std::optional<DotNest> DotNestBuilder::with(const TileAxes& tile) const {
 // Fewer elements than that are no block.
 bool DotNestBuilder::may_block(const Expr& extent) const { return extent.as_constant().value_or(16) >= 16; }
 
-// All contracted axes as one, if both operands lie so; else the longest one that they lie along, and loops over the
-// others.
+// All contracted axes as one, if both operands lie so; else the longest run of them that they lie along, and loops over
+// the others.
 TileAxes DotNestBuilder::choose_k(DotNest& best) const {
-  TileAxes out{.first_k = 0, .last_k = axes_.contract_a.size()};
-  if (out.last_k < 2) return out;
+  const size_t count = axes_.contract_a.size();
+  TileAxes out{.first_k = 0, .last_k = count};
   const auto lies = [](const DotNest& dot) {
     return is_linear(dot.nest, dot.a, dot.k) && is_linear(dot.nest, dot.b, dot.k);
   };
-  if (lies(best)) return out;
+  if (count < 2 || lies(best)) return out;
   int64_t longest = 0;
-  for (size_t i = 0; i < axes_.contract_a.size(); ++i) {
-    const Expr& extent = shape_a_[static_cast<size_t>(axes_.contract_a[i])];
-    if (!may_block(extent) || usual_count(extent) <= longest) continue;
-    auto split = with({.first_k = i, .last_k = i + 1});
-    if (!split || !lies(*split)) continue;
-    longest = usual_count(extent);
-    out = {.first_k = i, .last_k = i + 1};
-    best = std::move(*split);
+  for (size_t first = 0; first < count; ++first) {
+    Expr extent(1);
+    for (size_t last = first + 1; last <= count; ++last) {
+      extent = extent * shape_a_[static_cast<size_t>(axes_.contract_a[last - 1])];
+      if (!may_block(extent) || usual_count(extent) <= longest) continue;
+      auto split = with({.first_k = first, .last_k = last});
+      if (!split || !lies(*split)) continue;
+      longest = usual_count(extent);
+      out = {.first_k = first, .last_k = last};
+      best = std::move(*split);
+    }
   }
   return out;
 }
@@ -248,8 +252,16 @@ Result<DotNest> DotNestBuilder::build() {
   return std::move(*best);
 }
 
+Result<DotNest> DotNestBuilder::unfolded() {
+  const size_t count = axes_.contract_a.size();
+  auto out = with({.first_k = count == 0 ? 0 : count - 1, .last_k = count});
+  if (!out) return not_written(context_.graph, node_);
+  return std::move(*out);
+}
+
 }  // namespace
 
+Result<DotNest> unfolded_dot_nest(const GroupContext& context) { return DotNestBuilder(context).unfolded(); }
 Result<DotNest> dot_nest(const GroupContext& context) { return DotNestBuilder(context).build(); }
 
 }  // namespace kiln::planner

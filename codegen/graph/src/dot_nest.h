@@ -25,6 +25,8 @@ struct DotNest {
   std::vector<Stored> stores;
 };
 Result<DotNest> dot_nest(const GroupContext& context);
+// With a loop over each contracted axis but the last.
+Result<DotNest> unfolded_dot_nest(const GroupContext& context);
 
 // coefficient·axis of each operand's load, where all its loads are linear in the axis.
 bool is_linear(const Nest& nest, StepId operand, const FlatAxis& axis);

@@ -86,11 +86,78 @@ Coords anchor_place(const Graph& graph, const Group& group, uint32_t anchor, con
   return out;
 }
 
-std::optional<Coords> value_place(const Graph& graph, const IndexSpace& space, const Group& group, ValueId value,
-                                  const Coords& domain) {
+namespace {
+
+// Where a view's elements are, by where those of its operand are; none where they are not as many.
+std::optional<Coords> moved(const Graph& graph, const IndexSpace& space, const Node& node, const Coords& from) {
+  const graph::Body& body = graph.main();
+  const auto& to = graph.type(body, node.first_result).shape;
+  switch (node.op) {
+    case TensorOp::kReshape:
+      return space.unravel(IndexSpace::ravel(from, graph.type(body, body.operands_of(node)[0]).shape), to);
+    case TensorOp::kPermute: {
+      Coords out;
+      for (const int64_t axis : graph::ints_attr(graph.attrs(node), 0)) {
+        out.push_back(from[static_cast<size_t>(axis)]);
+      }
+      return out;
+    }
+    case TensorOp::kStopGradient:
+      return from;
+    default:
+      return std::nullopt;
+  }
+}
+
+// Places of what is computed of a product, from its result on.
+class ProductPlaces {
+ public:
+  ProductPlaces(const Graph& graph, const IndexSpace& space, const Grouping& grouping, uint32_t number,
+                const Coords& domain)
+      : graph_(graph), space_(space), grouping_(grouping), number_(number), domain_(domain) {}
+
+  std::optional<Coords> at(ValueId value) {
+    if (const auto known = known_.find(value); known != known_.end()) return known->second;
+    const auto out = found(value);
+    known_.emplace(value, out);
+    return out;
+  }
+
+ private:
+  std::optional<Coords> found(ValueId value) {
+    const graph::Body& body = graph_.main();
+    const NodeId number = body.values[value].node;
+    if (number == kNone || grouping_.group_of[number] != number_) return std::nullopt;
+    if (number == grouping_.groups[number_].anchors[0]) return domain_;
+    const Node& node = body.nodes[number];
+    for (const ValueId operand : body.operands_of(node)) {
+      const auto from = at(operand);
+      if (!from) continue;
+      if (is_view(node.op)) return moved(graph_, space_, node, *from);
+      if (graph_.type(body, operand).shape == graph_.type(body, value).shape) return from;
+    }
+    return std::nullopt;
+  }
+
+  const Graph& graph_;
+  const IndexSpace& space_;
+  const Grouping& grouping_;
+  const uint32_t number_;
+  const Coords& domain_;
+  std::map<ValueId, std::optional<Coords>> known_;
+};
+
+}  // namespace
+
+std::optional<Coords> value_place(const Graph& graph, const IndexSpace& space, const Grouping& grouping,
+                                  uint32_t number, ValueId value, const Coords& domain) {
+  const Group& group = grouping.groups[number];
   const auto found = std::find(group.anchors.begin(), group.anchors.end(), graph.main().values[value].node);
   if (found != group.anchors.end()) {
     return anchor_place(graph, group, static_cast<uint32_t>(found - group.anchors.begin()), domain);
+  }
+  if (group.form == Group::Form::kDot) {
+    if (auto out = ProductPlaces(graph, space, grouping, number, domain).at(value)) return out;
   }
   const std::vector<Expr>& shape = graph.type(graph.main(), value).shape;
   const auto placed = [&](const Coords& coords, const std::vector<Expr>& extents) -> std::optional<Coords> {
@@ -105,10 +172,23 @@ std::optional<Coords> value_place(const Graph& graph, const IndexSpace& space, c
   return placed(coords, outer);
 }
 
+namespace {
+
+// A value in memory, as a group reads it.
+Source loaded(const Grouping& grouping, uint32_t group, ValueId value) {
+  if (const auto copy = grouping.read_from.find({group, value}); copy != grouping.read_from.end()) {
+    return {Way::kLoad, 0, kFirstCopy + copy->second, &grouping.copies[copy->second].order};
+  }
+  const auto order = grouping.orders.find(value);
+  return {Way::kLoad, 0, graph::kNoValue, order == grouping.orders.end() ? nullptr : &order->second};
+}
+
+}  // namespace
+
 Source source_of(const Graph& graph, const Grouping& grouping, uint32_t group, ValueId value) {
   const Body& body = graph.main();
   const NodeId number = body.values[value].node;
-  if (number == kNone) return {Way::kLoad};
+  if (number == kNone) return loaded(grouping, group, value);
   const Node& node = body.nodes[number];
   if (grouping.group_of[number] == group) {
     const auto& anchors = grouping.groups[group].anchors;
@@ -120,9 +200,11 @@ Source source_of(const Graph& graph, const Grouping& grouping, uint32_t group, V
   }
   const uint32_t home = grouping.group_of[number];
   // A group that comes behind this one is made of it: what both need is computed in both.
-  if (grouping.in_memory[value] && home != kNone && grouping.groups[group].needs.contains(home)) return {Way::kLoad};
+  if (grouping.in_memory[value] && home != kNone && grouping.groups[group].needs.contains(home)) {
+    return loaded(grouping, group, value);
+  }
   if (node.op == TensorOp::kConstant && std::get<std::vector<uint64_t>>(graph.attrs(node)[2]).size() != 1)
-    return {Way::kLoad};
+    return loaded(grouping, group, value);
   return {Way::kInline};
 }
 
@@ -258,7 +340,7 @@ bool Grouper::may_join(const Groups& reached, uint32_t group) const {
 
 bool Grouper::computes(uint32_t group, ValueId value) {
   Draft& draft = drafts_[group];
-  const auto coords = value_place(graph_, draft.nest.space, out_.groups[group], value, draft.domain);
+  const auto coords = value_place(graph_, draft.nest.space, out_, group, value, draft.domain);
   return coords && computes_at(group, value, *coords);
 }
 

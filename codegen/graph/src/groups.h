@@ -28,10 +28,23 @@ struct Group {
   std::set<uint32_t> needs;    // groups whose roots it reads
 };
 
+// A value with its axes in another order, beside the value itself.
+struct ReorderedCopy {
+  ValueId of;
+  AxisOrder order;
+  bool operator==(const ReorderedCopy&) const = default;
+};
+// The number that the copy has among values.
+constexpr ValueId kFirstCopy = ValueId{1} << 30;
+
 struct Grouping {
   std::vector<Group> groups;       // in an order in which they can run
   std::vector<uint32_t> group_of;  // by node; kNone: computed where it is read
   std::vector<bool> in_memory;     // by value
+  // Of those in memory whose axes do not lie in row-major order.
+  std::map<ValueId, AxisOrder> orders = {};
+  std::vector<ReorderedCopy> copies = {};
+  std::map<std::pair<uint32_t, ValueId>, uint32_t> read_from = {};  // group, value: the copy
 };
 
 struct GroupingOptions {
@@ -54,9 +67,9 @@ Coords add_axes(IndexSpace& space, std::span<const Expr> domain);
 // The coordinates of an anchor's result.
 Coords anchor_place(const graph::Graph& graph, const Group& group, uint32_t anchor, const Coords& domain);
 // Those of a value that is computed in the group, of as many elements as the domain, or as what is left of it behind
-// the reduction. None: of neither.
-std::optional<Coords> value_place(const graph::Graph& graph, const IndexSpace& space, const Group& group, ValueId value,
-                                  const Coords& domain);
+// the reduction. Behind views of a product they are the product's, as the views move them. None: of neither.
+std::optional<Coords> value_place(const graph::Graph& graph, const IndexSpace& space, const Grouping& grouping,
+                                  uint32_t number, ValueId value, const Coords& domain);
 
 // Whether a node can be computed where it is read.
 bool is_inlineable(TensorOp op);

@@ -233,12 +233,37 @@ Result<GroupNest> nest_of(const GroupContext& context) {
     if (auto added = add_anchors(context, builder, out); !added) return added.error();
   }
   for (const ValueId root : group.roots) {
-    const auto coords = value_place(graph, out.nest.space, group, root, out.domain);
+    const auto coords = value_place(graph, out.nest.space, context.grouping, context.number, root, out.domain);
     const auto step = coords ? builder.at(root, *coords) : std::nullopt;
     if (!step) return no_kernel(graph, graph.main().values[root].node);
-    out.stores.push_back({root, *step, IndexSpace::ravel(*coords, context.type(root).shape)});
+    out.stores.push_back({root, *step, context.place(root, *coords), *coords});
   }
+  order_axes(context.grouping, out);
   return out;
+}
+
+void order_axes(const Grouping& grouping, GroupNest& group) {
+  const auto move_last = [&](const Coords& coords, const AxisOrder& order) {
+    for (size_t i = 0; i < group.axes.size(); ++i) {
+      if (coords[order.back()] != group.nest.space.axis(group.axes[i])) continue;
+      const auto from = static_cast<ptrdiff_t>(i) + 1;
+      std::rotate(group.axes.begin() + from - 1, group.axes.begin() + from, group.axes.end());
+      std::rotate(group.is_reduced.begin() + from - 1, group.is_reduced.begin() + from, group.is_reduced.end());
+      return true;
+    }
+    return false;
+  };
+  for (const Stored& store : group.stores) {
+    const auto order = grouping.orders.find(store.value);
+    if (order != grouping.orders.end() && move_last(store.coords, order->second)) return;
+  }
+  // Who stores row by row goes along its rows, whatever it reads.
+  if (std::find(group.is_reduced.begin(), group.is_reduced.end(), true) == group.is_reduced.end()) return;
+  for (const Step& step : group.nest.steps) {
+    const auto order = grouping.orders.find(step.tensor);
+    if (step.kind != Step::Kind::kLoad || order == grouping.orders.end()) continue;
+    if (move_last(step.coords, order->second)) return;
+  }
 }
 
 namespace {

@@ -34,7 +34,8 @@ struct WrittenGroup {
 struct Stored {
   ValueId value;
   StepId step;
-  Expr offset;  // in elements
+  Expr offset;         // in elements
+  Coords coords = {};  // where the element is; axes that are merged later stay as they were
 };
 
 // A group as a nest over its domain.
@@ -57,6 +58,11 @@ struct GroupContext {
 
   const Group& group() const { return grouping.groups[number]; }
   const graph::TensorType& type(ValueId value) const { return graph.type(graph.main(), value); }
+  // Where an element of a value lies that the group writes.
+  Expr place(ValueId value, std::span<const Expr> coords) const {
+    const auto order = grouping.orders.find(value);
+    return place_of(order == grouping.orders.end() ? AxisOrder() : order->second, coords, type(value).shape);
+  }
   bool on_cpu() const { return target.starts_with("cpu") || target.starts_with("interp"); }
 };
 
@@ -67,6 +73,8 @@ Error no_kernel(const graph::Graph& graph, NodeId number);
 // --- nests ---
 // Of kMap and kReduce.
 Result<GroupNest> nest_of(const GroupContext& context);
+// The fastest axis of what it writes or reads, in the order it has in memory, comes last.
+void order_axes(const Grouping& grouping, GroupNest& group);
 // Over such a domain, without steps.
 GroupNest empty_nest(const graph::Graph& graph, std::vector<Expr> domain, std::span<const int64_t> reduced);
 // Neighbouring axes that all places read as one become one.
@@ -88,6 +96,8 @@ Result<WrittenGroup> write_tile_kernel(const GroupContext& context);
 // type is given.
 Result<WrittenKernel> write_copy(const GroupContext& context, ValueId from, const graph::TensorType& type, ValueId to,
                                  ElementType element);
+// A value of the graph in another order of its axes.
+Result<WrittenKernel> write_reordered(const GroupContext& context, ValueId copy);
 // Zeros.
 Result<WrittenKernel> write_zeros(const GroupContext& context, ValueId to, const graph::TensorType& type);
 

@@ -5,6 +5,17 @@ namespace kiln::planner {
 
 using graph::Node;
 
+Expr place_of(const AxisOrder& order, std::span<const Expr> coords, std::span<const Expr> shape) {
+  if (order.empty()) return IndexSpace::ravel(coords, shape);
+  Coords there;
+  std::vector<Expr> extents;
+  for (const size_t axis : order) {
+    there.push_back(coords[axis]);
+    extents.push_back(shape[axis]);
+  }
+  return IndexSpace::ravel(there, extents);
+}
+
 StepId NestBuilder::add(Step step) {
   nest_.steps.push_back(std::move(step));
   return static_cast<StepId>(nest_.steps.size() - 1);
@@ -22,10 +33,12 @@ std::optional<StepId> NestBuilder::computed(ValueId value, const Coords& coords,
   const Source source = source_(value);
   const ElementType element = type(value).element;
   if (source.way == Way::kLoad) {
+    static const AxisOrder row_major;
     return add({.kind = Step::Kind::kLoad,
                 .element = element,
-                .tensor = value,
-                .offset = IndexSpace::ravel(coords, shape(value)),
+                .tensor = source.tensor == graph::kNoValue ? value : source.tensor,
+                .offset = place_of(source.order != nullptr ? *source.order : row_major, coords, shape(value)),
+                .coords = coords,
                 .when = when});
   }
   if (source.way == Way::kAnchor) {

@@ -39,6 +39,7 @@ struct Step {
   ElementType element = ElementType::kF32;
   ValueId tensor = graph::kNoValue;  // kLoad
   Expr offset = {};
+  Coords coords = {};  // kLoad of a value: where the element is; axes that are merged later stay as they were
   Predicate when = {};
   TensorOp op = TensorOp::kAdd;  // kCompute
   graph::AttrsId attrs = 0;
@@ -65,10 +66,17 @@ enum class Way : uint8_t {
   kLoad,    // read from memory
   kAnchor,  // this kernel's own reduction or product
 };
+// Axes of a value from the slowest to the fastest in memory; empty: row-major.
+using AxisOrder = std::vector<size_t>;
 struct Source {
   Way way = Way::kInline;
   uint32_t anchor = 0;
+  // kLoad: what stands for the value, if it is read from a copy, and the order of its axes; null: row-major.
+  ValueId tensor = graph::kNoValue;
+  const AxisOrder* order = nullptr;
 };
+// The place of an element in memory.
+Expr place_of(const AxisOrder& order, std::span<const Expr> coords, std::span<const Expr> shape);
 
 // Writes steps into a nest, each once. Sticky: what cannot be computed in this nest is nothing.
 class NestBuilder {

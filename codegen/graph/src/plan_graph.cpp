@@ -6,6 +6,7 @@
 #include "kiln/graph/simplify.h"
 #include "kiln/graph/spell_out.h"
 #include "kiln/graph/verify.h"
+#include "memory_order.h"
 #include "memory_plan.h"
 #include "planner.h"
 
@@ -14,6 +15,17 @@ namespace kiln::planner {
 Expr bytes_of(const graph::TensorType& type) {
   return graph::element_count(type.shape) * Expr(std::max<int64_t>(1, dsl::info(type.element).bits / 8));
 }
+
+namespace {
+
+// " with axes 0, 2, 3, 1": from the slowest to the fastest.
+std::string axes_text(const AxisOrder& order) {
+  std::string out;
+  for (const size_t axis : order) out += (out.empty() ? " with axes " : ", ") + std::to_string(axis);
+  return out;
+}
+
+}  // namespace
 
 void Planner::describe() {
   plan_.name = body_.name;
@@ -120,12 +132,29 @@ Error Planner::placed(Error failure, const Group& group) const {
   return failure;
 }
 
+// What the group reads in another order than the caller gives it.
+Result<void> Planner::add_copies(uint32_t group) {
+  for (const auto& [reader, number] : grouping_.read_from) {
+    const ValueId copy = kFirstCopy + number;
+    if (reader.first != group || buffers_.contains(copy)) continue;
+    auto written = write_reordered({graph_, grouping_, group, request_.target}, copy);
+    if (!written) return written.error();
+    const graph::TensorType& type = graph_.type(body_, reader.second);
+    buffers_[copy] = add_buffer({.home = PlannedBuffer::Home::kArena, .bytes = bytes_of(type)});
+    plan_.log.push_back(std::to_string(plan_.launches.size()) + ": reorder gives " +
+                        to_string(type, graph_.expr_names()) + axes_text(grouping_.copies[number].order));
+    add_launch(*written, "reorder", {}, {});
+  }
+  return {};
+}
+
 Result<void> Planner::add_group(uint32_t number) {
   const Group& group = grouping_.groups[number];
   if (is_empty(group)) return {};
   if (!group.anchors.empty() && body_.nodes[group.anchors[0]].op == TensorOp::kLoop) return add_loop(number);
   auto written = write_group({graph_, grouping_, number, request_.target});
   if (!written) return placed(written.error(), group);
+  if (auto added = add_copies(number); !added) return added;
   std::map<ValueId, uint32_t> temporaries;
   for (const graph::TensorType& type : written->temporaries) {
     temporaries[static_cast<ValueId>(body_.values.size() + temporaries.size())] =
@@ -137,7 +166,11 @@ Result<void> Planner::add_group(uint32_t number) {
     std::string line = std::to_string(plan_.launches.size()) + ": " + kernel.kernel.kernel.name +
                        (is_last ? " gives" : ", before the next");
     for (const ValueId root : group.roots) {
-      if (is_last) line += " " + to_string(graph_.type(body_, root), graph_.expr_names());
+      if (!is_last) continue;
+      line += " " + to_string(graph_.type(body_, root), graph_.expr_names());
+      if (const auto order = grouping_.orders.find(root); order != grouping_.orders.end()) {
+        line += axes_text(order->second);
+      }
     }
     plan_.log.push_back(std::move(line));
     add_launch(kernel, kernel.kernel.kernel.name, body_.nodes[first].loc, temporaries, ops_of(number));
@@ -272,6 +305,7 @@ Result<Plan> Planner::plan() {
     in_place_.clear();
     describe();
     grouping_ = group_nodes(graph_, {.fuse = request_.options.fuse, .apart = apart_});
+    choose_orders(graph_, request_.target, grouping_);
     plan_.log = refusals;
     const auto added = add_groups();
     if (added) break;

@@ -40,6 +40,7 @@ class Planner {
   bool is_empty(const Group& group) const;
   Error placed(Error failure, const Group& group) const;
   Result<void> add_group(uint32_t number);
+  Result<void> add_copies(uint32_t group);
   void add_launch(const WrittenKernel& written, std::string name, graph::Location loc,
                   const std::map<ValueId, uint32_t>& buffers, std::vector<NodeId> ops = {});
   uint32_t kernel_of(graph::PlannedKernel kernel);

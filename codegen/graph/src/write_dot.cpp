@@ -118,8 +118,11 @@ StepId DotWriter::loaded_of(StepId id) const {
   const Step& step = dot_.nest.steps[id];
   if (step.kind != Step::Kind::kChoose) return id;
   const Step &inside = dot_.nest.steps[step.operands[0]], &outside = dot_.nest.steps[step.operands[1]];
+  const auto is_masked = [&](const Condition& condition) {
+    return std::find(inside.when.begin(), inside.when.end(), condition) != inside.when.end();
+  };
   const bool is_pad = inside.kind == Step::Kind::kLoad && outside.kind == Step::Kind::kLiteral && outside.bits == 0 &&
-                      std::includes(inside.when.begin(), inside.when.end(), step.when.begin(), step.when.end());
+                      std::all_of(step.when.begin(), step.when.end(), is_masked);
   return is_pad ? step.operands[0] : id;
 }
 

@@ -111,6 +111,27 @@ Result<WrittenKernel> write_copy(const GroupContext& context, ValueId from, cons
   return write_map(context, std::move(group), "copy");
 }
 
+Result<WrittenKernel> write_reordered(const GroupContext& context, ValueId copy) {
+  const ReorderedCopy& wanted = context.grouping.copies[copy - kFirstCopy];
+  const graph::TensorType& type = context.type(wanted.of);
+  GroupNest group = empty_nest(context.graph, type.shape, {});
+  group.nest.steps.push_back({.kind = Step::Kind::kLoad,
+                              .element = type.element,
+                              .tensor = wanted.of,
+                              .offset = IndexSpace::ravel(group.domain, type.shape)});
+  group.stores.push_back({copy, 0, place_of(wanted.order, group.domain, type.shape)});
+  // As the copy lies.
+  std::vector<size_t> axes;
+  for (const size_t axis : wanted.order) {
+    for (const size_t each : group.axes) {
+      if (group.domain[axis] == group.nest.space.axis(each)) axes.push_back(each);
+    }
+  }
+  group.axes = std::move(axes);
+  merge_axes(group);
+  return write_map(context, std::move(group), "reorder");
+}
+
 Result<WrittenKernel> write_zeros(const GroupContext& context, ValueId to, const graph::TensorType& type) {
   GroupNest group = empty_nest(context.graph, type.shape, {});
   group.nest.steps.push_back({.kind = Step::Kind::kLiteral, .element = type.element});

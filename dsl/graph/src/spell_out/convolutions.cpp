@@ -56,6 +56,44 @@ Axes joined(Axes a, const Axes& b) {
   return a;
 }
 
+// [O…, S…, N, G, C]. Edges come before groups: places beyond them are no channels of others then.
+Tensor seen_in_groups(const Tensor& x, const ConvAttrs& attrs, const std::vector<WindowAxis>& axes) {
+  const Tensor seen = windows_of(x, axes, zero_of(x));
+  return in_groups(seen, seen.rank() - 1, attrs.groups);
+}
+
+// A filter a channel that is short enough to be written out.
+bool is_by_channel(const Tensor& x, const Tensor& w, const ConvAttrs& attrs, const std::vector<int64_t>& window) {
+  constexpr int64_t kMostTaps = 64;
+  int64_t taps = 1;
+  for (const int64_t size : window) taps *= size;
+  const auto is = [](const Dim& extent, int64_t count) { return extent.expr().as_constant() == count; };
+  return attrs.groups > 1 && taps <= kMostTaps && is(x.extent(1), attrs.groups) && is(w.extent(0), attrs.groups);
+}
+
+// The sum over taps of what each sees, times its weights: no product has so few columns.
+Tensor sum_of_taps(const Tensor& x, const Tensor& w, const std::vector<WindowAxis>& axes) {
+  const ElementType sum_type = x.element() == f64 ? f64 : dsl::is_float(x.element()) ? f32 : x.element();
+  const Tensor wide = with_edges(x, axes, zero_of(x));
+  std::vector<int64_t> tap(axes.size());
+  Tensor out;
+  for (;;) {
+    Tensor seen = wide, weight = w;
+    for (size_t i = 0; i < axes.size(); ++i) {
+      const Dim start(tap[i] * axes[i].dilation);
+      seen = slice(seen, axes[i].axis, start, start + (axes[i].out - 1) * axes[i].stride + 1, axes[i].stride);
+      weight = slice(weight, axes[i].axis, tap[i], tap[i] + 1);
+    }
+    Shape by_channel(axes.size() + 1, Dim(1));
+    by_channel[0] = w.extent(0);
+    const Tensor part = cast(seen, sum_type) * cast(reshape(weight, by_channel), sum_type);
+    out = out.valid() ? out + part : part;
+    size_t i = axes.size();
+    while (i > 0 && ++tap[i - 1] == axes[i - 1].size) tap[--i] = 0;
+    if (i == 0) return cast(out, x.element());
+  }
+}
+
 }  // namespace
 
 std::vector<Tensor> spell_conv(const Composite& c) {
@@ -70,16 +108,18 @@ std::vector<Tensor> spell_conv(const Composite& c) {
                                 attrs.dilation[at]));
   }
   // [O…, S…, N, G, C]
-  const Tensor seen = windows_of(in_groups(x, 1, attrs.groups), spatial_axes(attrs, window, outs, 3), zero_of(x));
+  const std::vector<WindowAxis> axes = spatial_axes(attrs, window, outs, 2);
+  if (is_by_channel(x, w, attrs, window)) return {sum_of_taps(x, w, axes)};
+  const Tensor seen = seen_in_groups(x, attrs, axes);
   const Tensor weights = in_groups(w, 0, attrs.groups);  // [G, K, C, S…]
   const int n = 2 * spatial;
   const Tensor y = dot(permute(seen, joined(joined({n + 1, n}, counting(0, spatial)),
-                                            joined({n + 2}, counting(spatial, spatial)))),  // [G, N, O…, C, S…]
+                                            joined(counting(spatial, spatial), {n + 2}))),  // [G, N, O…, S…, C]
                        weights,
                        {.batch_a = {0},
                         .batch_b = {0},
                         .contract_a = counting(2 + spatial, 1 + spatial),
-                        .contract_b = counting(2, 1 + spatial)},
+                        .contract_b = joined(counting(3, spatial), {2})},
                        x.element());  // [G, N, O…, K]
   const Tensor ordered = permute(y, joined({1, 0, 2 + spatial}, counting(2, spatial)));
   Shape shape{x.extent(0), w.extent(0)};
@@ -97,16 +137,17 @@ std::vector<Tensor> spell_conv_input(const Composite& c) {
   // The spatial extents of the result are the attribute's.
   for (const Expr& extent : shape_attr(c.attrs, 0)) extents.push_back(Trace::current()->dim(extent));
   // [I…, S…, N, G, K]
-  const Tensor seen = owners_of(in_groups(g, 1, attrs.groups), spatial_axes(attrs, window, outs, 3), extents);
+  const Tensor owners = owners_of(g, spatial_axes(attrs, window, outs, 2), extents);
+  const Tensor seen = in_groups(owners, owners.rank() - 1, attrs.groups);
   const Tensor weights = in_groups(w, 0, attrs.groups);  // [G, K, C, S…]
   const int n = 2 * spatial;
   const Tensor x = dot(permute(seen, joined(joined({n + 1, n}, counting(0, spatial)),
-                                            joined({n + 2}, counting(spatial, spatial)))),  // [G, N, I…, K, S…]
+                                            joined(counting(spatial, spatial), {n + 2}))),  // [G, N, I…, S…, K]
                        weights,
                        {.batch_a = {0},
                         .batch_b = {0},
                         .contract_a = counting(2 + spatial, 1 + spatial),
-                        .contract_b = joined({1}, counting(3, spatial))},
+                        .contract_b = joined(counting(3, spatial), {1})},
                        g.element());  // [G, N, I…, C]
   const Tensor ordered = permute(x, joined({1, 0, 2 + spatial}, counting(2, spatial)));
   Shape shape{g.extent(0), w.extent(1) * attrs.groups};
@@ -123,7 +164,7 @@ std::vector<Tensor> spell_conv_weight(const Composite& c) {
   Shape outs;
   for (int i = 0; i < spatial; ++i) outs.push_back(g.extent(2 + i));
   // [O…, S…, N, G, C]
-  const Tensor seen = windows_of(in_groups(x, 1, attrs.groups), spatial_axes(attrs, window, outs, 3), zero_of(x));
+  const Tensor seen = seen_in_groups(x, attrs, spatial_axes(attrs, window, outs, 2));
   const Tensor slopes = in_groups(g, 1, attrs.groups);  // [N, G, K, O…]
   const int n = 2 * spatial;
   const Tensor w = dot(slopes, seen,

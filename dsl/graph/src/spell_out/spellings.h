@@ -27,6 +27,8 @@ struct WindowAxis {
 Dim window_count(const Dim& extent, int64_t size, int64_t stride, int64_t low, int64_t high, int64_t dilation);
 // [windows' places…, places inside…, other axes of x in order]; beyond the edges is the value.
 Tensor windows_of(const Tensor& x, const std::vector<WindowAxis>& axes, const Tensor& beyond);
+// x with its edges: what windows see beyond them is the value.
+Tensor with_edges(const Tensor& x, const std::vector<WindowAxis>& axes, const Tensor& beyond);
 // The transpose of the index map: for each place of x along the axes, and each place inside of a window, the element
 // of g [windows' places along these axes…] whose window has it there, or 0 where none has.
 // [places of x…, places inside…, other axes of g in order]; `extents` are x's.

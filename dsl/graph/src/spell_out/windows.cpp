@@ -109,10 +109,29 @@ Tensor first_extreme(const Tensor& x, const std::vector<WindowAxis>& axes, bool 
   return reduce_min(where(hit, number, full({}, count, i64)), last, false);
 }
 
+// As windows_of, of windows of one place: a view.
+Tensor places_of(const Tensor& x, const std::vector<WindowAxis>& axes) {
+  Tensor out = x;
+  Axes order;
+  Shape shape;
+  for (const WindowAxis& axis : axes) {
+    if (axis.stride > 1) out = slice(out, axis.axis, 0, (axis.out - 1) * axis.stride + 1, axis.stride);
+    order.push_back(axis.axis);
+    shape.push_back(axis.out);
+  }
+  shape.insert(shape.end(), axes.size(), Dim(1));
+  const Axes windowed = order;
+  for (int i = 0; i < x.rank(); ++i) {
+    if (std::find(windowed.begin(), windowed.end(), i) != windowed.end()) continue;
+    order.push_back(i);
+    shape.push_back(x.extent(i));
+  }
+  return reshape(permute(out, order), shape);
+}
+
 }  // namespace
 
-Tensor windows_of(const Tensor& x, const std::vector<WindowAxis>& axes, const Tensor& beyond) {
-  if (axes.empty()) return x;
+Tensor with_edges(const Tensor& x, const std::vector<WindowAxis>& axes, const Tensor& beyond) {
   Shape low(static_cast<size_t>(x.rank()), Dim(0)), high = low;
   Tensor wide = x;
   for (const WindowAxis& axis : axes) {  // negative ones crop
@@ -124,7 +143,15 @@ Tensor windows_of(const Tensor& x, const std::vector<WindowAxis>& axes, const Te
   }
   const bool has_edges =
       std::any_of(axes.begin(), axes.end(), [](const WindowAxis& axis) { return axis.low > 0 || axis.high > 0; });
-  if (has_edges) wide = pad(wide, low, high, beyond);
+  return has_edges ? pad(wide, low, high, beyond) : wide;
+}
+
+Tensor windows_of(const Tensor& x, const std::vector<WindowAxis>& axes, const Tensor& beyond) {
+  if (axes.empty()) return x;
+  const Tensor wide = with_edges(x, axes, beyond);
+  if (std::all_of(axes.begin(), axes.end(), [](const WindowAxis& axis) { return axis.size == 1; })) {
+    return places_of(wide, axes);
+  }
   const Shape shape = both(axes, outs_of(axes));
   std::vector<Tensor> indices;
   for (size_t i = 0; i < axes.size(); ++i) {

@@ -1,0 +1,206 @@
+#include "memory_order.h"
+
+#include <numeric>
+
+#include "dot_nest.h"
+
+namespace kiln::planner {
+
+using graph::Graph;
+using graph::kNone;
+
+namespace {
+
+// All axes in their order but for `last`, which come behind them; empty: that is the order they have.
+AxisOrder with_last(size_t rank, std::span<const size_t> last) {
+  AxisOrder out;
+  for (size_t axis = 0; axis < rank; ++axis) {
+    if (std::find(last.begin(), last.end(), axis) == last.end()) out.push_back(axis);
+  }
+  out.insert(out.end(), last.begin(), last.end());
+  return std::is_sorted(out.begin(), out.end()) ? AxisOrder() : out;
+}
+
+// The only coordinate that the axis counts, step by step.
+std::optional<size_t> coordinate_of(const IndexSpace& space, const Coords& coords, size_t axis) {
+  if (axis == kNoAxis) return std::nullopt;
+  std::optional<size_t> out;
+  for (size_t i = 0; i < coords.size(); ++i) {
+    if (!space.mentions(coords[i], axis)) continue;
+    const auto part = linear_in(space, coords[i], axis);
+    if (out || !part || part->coefficient != Expr(1)) return std::nullopt;
+    out = i;
+  }
+  return out;
+}
+
+class OrderChooser {
+ public:
+  OrderChooser(const Graph& graph, std::string_view target, Grouping& grouping)
+      : graph_(graph), body_(graph.main()), target_(target), grouping_(grouping) {}
+
+  void choose();
+
+ private:
+  void find_fixed();
+  void demand(uint32_t group, const DotNest& dot);
+  void demand(uint32_t group, const DotNest& dot, StepId operand, const FlatAxis& free);
+  void follow(uint32_t group);
+  void copy_small(uint32_t group, const GroupNest& nest, const Stored& store, const Expr& fastest);
+  uint32_t copy_of(ValueId value, const AxisOrder& order);
+  void set_root(ValueId root, const Coords& coords, const Expr& fastest);
+  bool may_order(ValueId value) const { return !fixed_[value]; }
+  // What the caller gives, and constants: another order is a copy.
+  bool is_given(ValueId value) const;
+  const std::vector<Expr>& shape(ValueId value) const { return graph_.type(body_, value).shape; }
+
+  const Graph& graph_;
+  const graph::Body& body_;
+  const std::string_view target_;
+  Grouping& grouping_;
+  std::vector<bool> fixed_;
+};
+
+bool OrderChooser::is_given(ValueId value) const {
+  const NodeId node = body_.values[value].node;
+  return node == kNone || body_.nodes[node].op == TensorOp::kConstant;
+}
+
+// Inputs, outputs, and what ops alone read or write.
+void OrderChooser::find_fixed() {
+  fixed_.assign(body_.values.size(), false);
+  for (ValueId value = 0; value < body_.values.size(); ++value) {
+    fixed_[value] = is_given(value) || !grouping_.in_memory[value] || shape(value).size() < 3;
+  }
+  for (const graph::Output& output : body_.outputs) fixed_[output.value] = true;
+  std::vector<ValueId> open;
+  const auto is_alone = [&](NodeId node) {
+    const uint32_t group = grouping_.group_of[node];
+    return group != kNone && grouping_.groups[group].form == Group::Form::kAlone;
+  };
+  for (NodeId node = 0; node < body_.nodes.size(); ++node) {
+    if (!is_alone(node)) continue;
+    for (uint32_t i = 0; i < body_.nodes[node].result_count; ++i) fixed_[body_.nodes[node].first_result + i] = true;
+    for (const ValueId operand : body_.operands_of(body_.nodes[node])) open.push_back(operand);
+  }
+  std::set<ValueId> seen;
+  while (!open.empty()) {
+    const ValueId value = open.back();
+    open.pop_back();
+    if (value == graph::kNoValue || !seen.insert(value).second) continue;
+    if (grouping_.in_memory[value]) fixed_[value] = true;
+    const NodeId node = body_.values[value].node;
+    if (node == kNone || grouping_.in_memory[value]) continue;
+    for (const ValueId operand : body_.operands_of(body_.nodes[node])) open.push_back(operand);
+  }
+}
+
+uint32_t OrderChooser::copy_of(ValueId value, const AxisOrder& order) {
+  const ReorderedCopy wanted{value, order};
+  const auto known = std::find(grouping_.copies.begin(), grouping_.copies.end(), wanted);
+  const auto number = static_cast<uint32_t>(known - grouping_.copies.begin());
+  if (known == grouping_.copies.end()) grouping_.copies.push_back(wanted);
+  return number;
+}
+
+// What is contracted lies side by side, and where rows or columns are an axis of the value, they are the fastest.
+void OrderChooser::demand(uint32_t group, const DotNest& dot, StepId operand, const FlatAxis& free) {
+  const StepId wanted[] = {operand};
+  const std::vector<bool> live = live_steps(dot.nest, wanted);
+  for (size_t i = 0; i < live.size(); ++i) {
+    const Step& load = dot.nest.steps[i];
+    if (!live[i] || load.kind != Step::Kind::kLoad || load.coords.size() < 3) continue;
+    std::vector<size_t> last;
+    if (const auto k = coordinate_of(dot.nest.space, load.coords, dot.k.axis)) last.push_back(*k);
+    if (const auto other = coordinate_of(dot.nest.space, load.coords, free.axis)) last.push_back(*other);
+    const AxisOrder order = with_last(load.coords.size(), last);
+    if (last.empty() || order.empty()) continue;
+    if (is_given(load.tensor)) {
+      grouping_.read_from.try_emplace({group, load.tensor}, copy_of(load.tensor, order));
+    } else if (may_order(load.tensor)) {
+      grouping_.orders.try_emplace(load.tensor, order);
+    }
+  }
+}
+
+// Columns of a result lie side by side.
+void OrderChooser::demand(uint32_t group, const DotNest& dot) {
+  if (!dot.loops.empty()) {
+    demand(group, dot, dot.a, dot.m);
+    demand(group, dot, dot.b, dot.n);
+  }
+  if (dot.n.axis == kNoAxis) return;
+  for (const Stored& store : dot.stores) set_root(store.value, store.coords, dot.nest.space.axis(dot.n.axis));
+}
+
+void OrderChooser::set_root(ValueId root, const Coords& coords, const Expr& fastest) {
+  const auto at = std::find(coords.begin(), coords.end(), fastest);
+  if (!may_order(root) || at == coords.end()) return;
+  const size_t last[] = {static_cast<size_t>(at - coords.begin())};
+  const AxisOrder order = with_last(coords.size(), last);
+  if (!order.empty()) grouping_.orders.try_emplace(root, order);
+}
+
+// What is computed of a value in another order has the same axis as its fastest.
+void OrderChooser::follow(uint32_t group) {
+  const GroupContext context{graph_, grouping_, group, target_};
+  auto nest = nest_of(context);
+  if (!nest) return;
+  for (const Step& step : nest->nest.steps) {
+    const auto order = grouping_.orders.find(step.tensor);
+    if (step.kind != Step::Kind::kLoad || order == grouping_.orders.end()) continue;
+    for (const Stored& store : nest->stores) set_root(store.value, store.coords, step.coords[order->second.back()]);
+  }
+  for (const Stored& store : nest->stores) {
+    const auto order = grouping_.orders.find(store.value);
+    if (order != grouping_.orders.end()) copy_small(group, *nest, store, store.coords[order->second.back()]);
+  }
+}
+
+// Weights that each element reads again lie as the result does.
+void OrderChooser::copy_small(uint32_t group, const GroupNest& nest, const Stored& store, const Expr& fastest) {
+  constexpr int64_t kReads = 16;
+  const auto count = graph::element_count(shape(store.value)).as_constant();
+  for (const Step& load : nest.nest.steps) {
+    if (load.kind != Step::Kind::kLoad || load.coords.size() < 3 || !is_given(load.tensor)) continue;
+    const auto elements = graph::element_count(shape(load.tensor)).as_constant();
+    const auto at = std::find(load.coords.begin(), load.coords.end(), fastest);
+    if (!elements || at == load.coords.end() || (count && *count < *elements * kReads)) continue;
+    const size_t last[] = {static_cast<size_t>(at - load.coords.begin())};
+    const AxisOrder order = with_last(load.coords.size(), last);
+    if (!order.empty()) grouping_.read_from.try_emplace({group, load.tensor}, copy_of(load.tensor, order));
+  }
+}
+
+void OrderChooser::choose() {
+  std::map<uint32_t, DotNest> dots;
+  bool any = false;
+  for (uint32_t group = 0; group < grouping_.groups.size(); ++group) {
+    if (grouping_.groups[group].form != Group::Form::kDot) continue;
+    auto dot = dot_nest({graph_, grouping_, group, target_});
+    if (!dot) continue;
+    if (!is_linear(dot->nest, dot->a, dot->k)) dot = unfolded_dot_nest({graph_, grouping_, group, target_});
+    any = any || !dot->loops.empty();
+    dots.emplace(group, std::move(*dot));
+  }
+  if (!any) return;
+  find_fixed();
+  for (const auto& [group, dot] : dots) {
+    if (!dot.loops.empty()) demand(group, dot);
+  }
+  for (uint32_t group = 0; group < grouping_.groups.size(); ++group) {
+    if (const auto dot = dots.find(group); dot != dots.end()) {
+      demand(group, dot->second);
+    } else if (grouping_.groups[group].form != Group::Form::kAlone) {
+      follow(group);
+    }
+  }
+}
+
+}  // namespace
+
+void choose_orders(const Graph& graph, std::string_view target, Grouping& grouping) {
+  OrderChooser(graph, target, grouping).choose();
+}
+
+}  // namespace kiln::planner
