@@ -115,6 +115,19 @@ bool is_tile(const Nest& nest, StepId operand, const FlatAxis& free, const FlatA
   return is_linear(nest, operand, free) || has_stride(nest, operand, k, Expr(1));
 }
 
+// Whether an operand's edges go across the axis: a mask for each element costs more than one for each row.
+bool is_masked(const DotNest& dot, const FlatAxis& axis) {
+  for (const StepId operand : {dot.a, dot.b}) {
+    for (const Step* load : loads_of(dot.nest, operand)) {
+      for (const Condition& condition : load->when) {
+        const IndexSpace& space = dot.nest.space;
+        if (space.mentions(condition.a, axis.axis) || space.mentions(condition.b, axis.axis)) return true;
+      }
+    }
+  }
+  return false;
+}
+
 // A dim may be long.
 int64_t usual_count(const Expr& extent) { return extent.as_constant().value_or(int64_t{1} << 20); }
 
@@ -198,8 +211,8 @@ std::optional<DotNest> DotNestBuilder::with(const TileAxes& tile) const {
 // Fewer elements than that are no block.
 bool DotNestBuilder::may_block(const Expr& extent) const { return extent.as_constant().value_or(16) >= 16; }
 
-// All contracted axes as one, if both operands lie so; else the longest run of them that they lie along, and loops over
-// the others.
+// All contracted axes as one, if both operands lie so; else the longest run of them that they lie along, without edges
+// across it where there is one, and loops over the others.
 TileAxes DotNestBuilder::choose_k(DotNest& best) const {
   const size_t count = axes_.contract_a.size();
   TileAxes out{.first_k = 0, .last_k = count};
@@ -207,15 +220,17 @@ TileAxes DotNestBuilder::choose_k(DotNest& best) const {
     return is_linear(dot.nest, dot.a, dot.k) && is_linear(dot.nest, dot.b, dot.k);
   };
   if (count < 2 || lies(best)) return out;
-  int64_t longest = 0;
+  std::pair<bool, int64_t> best_so_far;  // has no mask along it, how long it is
   for (size_t first = 0; first < count; ++first) {
     Expr extent(1);
     for (size_t last = first + 1; last <= count; ++last) {
       extent = extent * shape_a_[static_cast<size_t>(axes_.contract_a[last - 1])];
-      if (!may_block(extent) || usual_count(extent) <= longest) continue;
+      if (!may_block(extent) || std::pair(true, usual_count(extent)) <= best_so_far) continue;
       auto split = with({.first_k = first, .last_k = last});
       if (!split || !lies(*split)) continue;
-      longest = usual_count(extent);
+      const std::pair here(!is_masked(*split, split->k), usual_count(extent));
+      if (here <= best_so_far) continue;
+      best_so_far = here;
       out = {.first_k = first, .last_k = last};
       best = std::move(*split);
     }

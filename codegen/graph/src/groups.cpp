@@ -257,6 +257,7 @@ class Grouper {
   void add_to(uint32_t group, NodeId number, const Groups& reached);
 
   void keep_in_memory();
+  std::vector<uint32_t> slices_of_nodes() const;
   void keep_operands(const Node& node);
   void keep_prologue(ValueId value);
   void keep_source(ValueId value);
@@ -344,13 +345,16 @@ bool Grouper::computes(uint32_t group, ValueId value) {
   return coords && computes_at(group, value, *coords);
 }
 
+// What reads a value of the group at many places would compute it again at each.
+constexpr size_t kMostNewSteps = 1000;
+
 bool Grouper::computes_at(uint32_t group, ValueId value, const Coords& coords) {
   Draft& draft = drafts_[group];
   NestBuilder builder(
       graph_, draft.nest, [&](ValueId each) { return trial_source(group, each); },
       [&](uint32_t anchor) { return anchor_place(graph_, out_.groups[group], anchor, draft.domain); });
   const size_t steps = draft.nest.steps.size(), bound = draft.nest.bound.size();
-  const bool fits = builder.at(value, coords).has_value();
+  const bool fits = builder.at(value, coords).has_value() && draft.nest.steps.size() <= steps + kMostNewSteps;
   draft.nest.steps.resize(steps);
   draft.nest.bound.resize(bound);
   return fits;
@@ -462,6 +466,11 @@ void Grouper::keep_operands(const Node& node) {
 // Each element of a cat is looked for in all of its parts.
 constexpr uint32_t kMostParts = 4;
 
+// Of an image whose channels are no block of a product the edges go across the blocks, and need a mask an element.
+bool has_few_channels(const std::vector<Expr>& shape) {
+  return shape.size() >= 3 && shape[1].as_constant().value_or(16) < 16;
+}
+
 // A product reads an operand many times over: of what is computed before it, only views and casts are read through, and
 // cats of few parts.
 void Grouper::keep_prologue(ValueId value) {
@@ -473,6 +482,7 @@ void Grouper::keep_prologue(ValueId value) {
     if (!goes_on && graph::info(node.op).family == Family::kMake) return;
     if (!goes_on && !(is_inlineable(node.op) && graph::info(node.op).family != Family::kElementwise)) break;
     if (graph::info(node.op).family == Family::kCat && node.operand_count > kMostParts) break;
+    if (node.op == TensorOp::kPad && has_few_channels(type(value).shape)) break;
     value = body_.operands_of(node)[0];
   }
   out_.in_memory[value] = true;
@@ -480,12 +490,27 @@ void Grouper::keep_prologue(ValueId value) {
 
 constexpr int64_t kManySteps = 400;  // of one kernel
 constexpr int64_t kWorthKeeping = 8;
+constexpr uint32_t kManySlices = 4;
 
 int64_t cost_of(TensorOp op) {
   const graph::OpInfo& info = graph::info(op);
   if (info.has(graph::kMath) || op == TensorOp::kPhilox) return 8;
   if (op == TensorOp::kDiv || op == TensorOp::kRem) return 4;
   return is_view(op) ? 0 : 1;
+}
+
+// How many slices there are of what each node gives: a filter that is written out reads so.
+std::vector<uint32_t> Grouper::slices_of_nodes() const {
+  std::vector<uint32_t> out(body_.nodes.size());
+  for (const Node& node : body_.nodes) {
+    if (node.op != TensorOp::kSlice) continue;
+    NodeId from = body_.values[body_.operands_of(node)[0]].node;
+    while (from != kNone && (is_view(body_.nodes[from].op) || body_.nodes[from].op == TensorOp::kPad)) {
+      from = body_.values[body_.operands_of(body_.nodes[from])[0]].node;
+    }
+    if (from != kNone) ++out[from];
+  }
+  return out;
 }
 
 void Grouper::keep_in_memory() {
@@ -496,6 +521,7 @@ void Grouper::keep_in_memory() {
   std::vector<std::set<uint32_t>> readers(body_.nodes.size());
   std::map<Expr, uint32_t> counts;
   std::vector<int64_t> cost(body_.nodes.size());
+  const std::vector<uint32_t> slices = slices_of_nodes();
   for (NodeId n = 0; n < body_.nodes.size(); ++n) {
     const Node& node = body_.nodes[n];
     cost[n] = cost_of(node.op);
@@ -506,7 +532,8 @@ void Grouper::keep_in_memory() {
     }
     if (out_.group_of[n] != kNone || !is_inlineable(node.op)) continue;
     const bool is_own = !may_fuse(n) && !is_view(node.op) && graph::info(node.op).family != Family::kMake;
-    if (cost[n] > kManySteps || is_own) {
+    const bool is_cut_up = slices[n] >= kManySlices && cost[n] >= kWorthKeeping;
+    if (cost[n] > kManySteps || is_own || is_cut_up) {
       out_.in_memory[node.first_result] = true;
       cost[n] = 0;
     }

@@ -39,11 +39,37 @@ bool IndexSpace::mentions(const Expr& expr, size_t axis) const {
   return false;
 }
 
-// At their ends all axes, and quotients of them, that only grow it. None where something may shrink it.
-std::optional<Expr> IndexSpace::most(const Expr& expr) const {
-  Expr out = expr;
+namespace {
+
+// a - b*div(a, b) as the remainder that it is, whose bounds are known.
+Expr with_remainders(const Expr& expr) {
   for (const dsl::Term& term : expr.terms()) {
     for (const Atom& atom : term.atoms) {
+      if (atom.kind != AtomKind::kDiv) continue;
+      const Expr &a = atom.args->first, &b = atom.args->second;
+      const auto number = b.as_constant();
+      const int64_t times = number && term.coefficient % *number == 0 ? -term.coefficient / *number : 1;
+      const Expr rest = expr - Expr(times) * (a - b * atom_expr(atom));
+      if (times <= 0 || rest.terms().size() >= expr.terms().size()) continue;
+      return with_remainders(rest) + Expr(times) * Expr::apply(AtomKind::kRem, a, b);
+    }
+  }
+  return expr;
+}
+
+}  // namespace
+
+graph::Interval IndexSpace::interval(const Expr& expr) const { return graph::interval(dims_, with_remainders(expr)); }
+
+// At their ends all axes, and quotients of them, that only grow it. None where something may shrink it.
+std::optional<Expr> IndexSpace::most(const Expr& expr) const {
+  const Expr plain = with_remainders(expr);
+  Expr out = plain;
+  for (const dsl::Term& term : plain.terms()) {
+    for (const Atom& atom : term.atoms) {
+      if (atom.kind == AtomKind::kRem && term.atoms.size() == 1 && term.coefficient > 0) {
+        out = out - of_term(term) + Expr(term.coefficient) * (atom.args->second - 1);
+      }
       if (atom.kind != AtomKind::kDiv) continue;
       const auto above = most(atom.args->first);
       const auto count = above ? graph::exact_quotient(dims_, *above + 1, atom.args->second) : std::nullopt;
@@ -74,9 +100,13 @@ Expr IndexSpace::floor_div(const Expr& a, const Expr& b) const {
     const Expr each = of_term(term);
     if (const auto exact = graph::exact_quotient(dims_, each, b)) {
       quotient = quotient + *exact;
-    } else {
-      rest = rest + each;
+      continue;
     }
+    // 15*i is 7*(2*i) + i.
+    const int64_t by = b.as_constant().value_or(1), left = by > 1 ? (term.coefficient % by + by) % by : 0;
+    const Expr remaining = left == 0 ? each : of_term({left, term.atoms});
+    if (remaining != each) quotient = quotient + of_term({(term.coefficient - left) / by, term.atoms});
+    rest = rest + remaining;
   }
   if (is_below(rest, b)) return quotient;
   if (interval(rest).low < 0) return Expr::apply(AtomKind::kDiv, a, b);

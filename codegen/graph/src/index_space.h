@@ -41,7 +41,7 @@ class IndexSpace {
   Expr modulo(const Expr& a, const Expr& b) const { return a - b * floor_div(a, b); }
   // Whether 0 ≤ a < b for all sizes and places.
   bool is_below(const Expr& a, const Expr& b) const;
-  graph::Interval interval(const Expr& expr) const { return graph::interval(dims_, expr); }
+  graph::Interval interval(const Expr& expr) const;
 
   // The place in row-major order, and back.
   static Expr ravel(std::span<const Expr> coords, std::span<const Expr> shape);

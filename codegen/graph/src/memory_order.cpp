@@ -45,8 +45,10 @@ class OrderChooser {
   void find_fixed();
   void demand(uint32_t group, const DotNest& dot);
   void demand(uint32_t group, const DotNest& dot, StepId operand, const FlatAxis& free);
-  void follow(uint32_t group);
-  void copy_small(uint32_t group, const GroupNest& nest, const Stored& store, const Expr& fastest);
+  bool is_convolution(const DotNest& dot) const;
+  void follow(const GroupNest& nest);
+  void lead(uint32_t group, const GroupNest& nest);
+  void copy_small(uint32_t group, const Step& load, const Stored& store, const Expr& fastest);
   uint32_t copy_of(ValueId value, const AxisOrder& order);
   void set_root(ValueId root, const Coords& coords, const Expr& fastest);
   bool may_order(ValueId value) const { return !fixed_[value]; }
@@ -115,6 +117,7 @@ void OrderChooser::demand(uint32_t group, const DotNest& dot, StepId operand, co
     if (const auto other = coordinate_of(dot.nest.space, load.coords, free.axis)) last.push_back(*other);
     const AxisOrder order = with_last(load.coords.size(), last);
     if (last.empty() || order.empty()) continue;
+    if (is_given(load.tensor) && dot.loops.empty()) continue;
     if (is_given(load.tensor)) {
       grouping_.read_from.try_emplace({group, load.tensor}, copy_of(load.tensor, order));
     } else if (may_order(load.tensor)) {
@@ -125,10 +128,8 @@ void OrderChooser::demand(uint32_t group, const DotNest& dot, StepId operand, co
 
 // Columns of a result lie side by side.
 void OrderChooser::demand(uint32_t group, const DotNest& dot) {
-  if (!dot.loops.empty()) {
-    demand(group, dot, dot.a, dot.m);
-    demand(group, dot, dot.b, dot.n);
-  }
+  if (is_convolution(dot)) demand(group, dot, dot.a, dot.m);
+  if (!dot.loops.empty()) demand(group, dot, dot.b, dot.n);
   if (dot.n.axis == kNoAxis) return;
   for (const Stored& store : dot.stores) set_root(store.value, store.coords, dot.nest.space.axis(dot.n.axis));
 }
@@ -142,59 +143,74 @@ void OrderChooser::set_root(ValueId root, const Coords& coords, const Expr& fast
 }
 
 // What is computed of a value in another order has the same axis as its fastest.
-void OrderChooser::follow(uint32_t group) {
-  const GroupContext context{graph_, grouping_, group, target_};
-  auto nest = nest_of(context);
-  if (!nest) return;
-  for (const Step& step : nest->nest.steps) {
+void OrderChooser::follow(const GroupNest& nest) {
+  for (const Step& step : nest.nest.steps) {
     const auto order = grouping_.orders.find(step.tensor);
     if (step.kind != Step::Kind::kLoad || order == grouping_.orders.end()) continue;
-    for (const Stored& store : nest->stores) set_root(store.value, store.coords, step.coords[order->second.back()]);
-  }
-  for (const Stored& store : nest->stores) {
-    const auto order = grouping_.orders.find(store.value);
-    if (order != grouping_.orders.end()) copy_small(group, *nest, store, store.coords[order->second.back()]);
+    for (const Stored& store : nest.stores) set_root(store.value, store.coords, step.coords[order->second.back()]);
   }
 }
 
-// Weights that each element reads again lie as the result does.
-void OrderChooser::copy_small(uint32_t group, const GroupNest& nest, const Stored& store, const Expr& fastest) {
+// And the other way: what it is computed of. What has few elements is read again by many, and a copy is cheap.
+void OrderChooser::lead(uint32_t group, const GroupNest& nest) {
+  for (const Stored& store : nest.stores) {
+    const auto order = grouping_.orders.find(store.value);
+    if (order == grouping_.orders.end()) continue;
+    const Expr fastest = store.coords[order->second.back()];
+    for (const Step& load : nest.nest.steps) {
+      if (load.kind != Step::Kind::kLoad || load.coords.size() < 3) continue;
+      if (is_given(load.tensor)) {
+        copy_small(group, load, store, fastest);
+      } else {
+        set_root(load.tensor, load.coords, fastest);
+      }
+    }
+  }
+}
+
+void OrderChooser::copy_small(uint32_t group, const Step& load, const Stored& store, const Expr& fastest) {
   constexpr int64_t kReads = 16;
   const auto count = graph::element_count(shape(store.value)).as_constant();
-  for (const Step& load : nest.nest.steps) {
-    if (load.kind != Step::Kind::kLoad || load.coords.size() < 3 || !is_given(load.tensor)) continue;
-    const auto elements = graph::element_count(shape(load.tensor)).as_constant();
-    const auto at = std::find(load.coords.begin(), load.coords.end(), fastest);
-    if (!elements || at == load.coords.end() || (count && *count < *elements * kReads)) continue;
-    const size_t last[] = {static_cast<size_t>(at - load.coords.begin())};
-    const AxisOrder order = with_last(load.coords.size(), last);
-    if (!order.empty()) grouping_.read_from.try_emplace({group, load.tensor}, copy_of(load.tensor, order));
-  }
+  const auto elements = graph::element_count(shape(load.tensor)).as_constant();
+  const auto at = std::find(load.coords.begin(), load.coords.end(), fastest);
+  if (!elements || at == load.coords.end() || (count && *count < *elements * kReads)) return;
+  const size_t last[] = {static_cast<size_t>(at - load.coords.begin())};
+  const AxisOrder order = with_last(load.coords.size(), last);
+  if (!order.empty()) grouping_.read_from.try_emplace({group, load.tensor}, copy_of(load.tensor, order));
+}
+
+// It loops over the places of its windows; without windows its result's columns do not lie side by side.
+bool OrderChooser::is_convolution(const DotNest& dot) const {
+  return !dot.loops.empty() || std::any_of(dot.stores.begin(), dot.stores.end(), [&](const Stored& store) {
+    const auto columns = coordinate_of(dot.nest.space, store.coords, dot.n.axis);
+    return store.coords.size() >= 4 && columns && *columns + 1 < store.coords.size();
+  });
 }
 
 void OrderChooser::choose() {
   std::map<uint32_t, DotNest> dots;
+  std::map<uint32_t, GroupNest> others;
   bool any = false;
   for (uint32_t group = 0; group < grouping_.groups.size(); ++group) {
-    if (grouping_.groups[group].form != Group::Form::kDot) continue;
-    auto dot = dot_nest({graph_, grouping_, group, target_});
+    const GroupContext context{graph_, grouping_, group, target_};
+    if (context.group().form != Group::Form::kDot) continue;
+    auto dot = dot_nest(context);
     if (!dot) continue;
-    if (!is_linear(dot->nest, dot->a, dot->k)) dot = unfolded_dot_nest({graph_, grouping_, group, target_});
-    any = any || !dot->loops.empty();
+    if (!is_linear(dot->nest, dot->a, dot->k)) dot = unfolded_dot_nest(context);
+    any = any || is_convolution(*dot);
     dots.emplace(group, std::move(*dot));
   }
   if (!any) return;
   find_fixed();
-  for (const auto& [group, dot] : dots) {
-    if (!dot.loops.empty()) demand(group, dot);
-  }
   for (uint32_t group = 0; group < grouping_.groups.size(); ++group) {
-    if (const auto dot = dots.find(group); dot != dots.end()) {
-      demand(group, dot->second);
-    } else if (grouping_.groups[group].form != Group::Form::kAlone) {
-      follow(group);
-    }
+    const GroupContext context{graph_, grouping_, group, target_};
+    if (context.group().form == Group::Form::kAlone || context.group().form == Group::Form::kDot) continue;
+    if (auto nest = nest_of(context)) others.emplace(group, std::move(*nest));
   }
+  for (const auto& [group, dot] : dots) demand(group, dot);
+  for (auto each = others.rbegin(); each != others.rend(); ++each) lead(each->first, each->second);
+  for (const auto& [group, nest] : others) follow(nest);
+  for (const auto& [group, nest] : others) lead(group, nest);
 }
 
 }  // namespace

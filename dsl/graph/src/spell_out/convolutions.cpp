@@ -62,18 +62,22 @@ Tensor seen_in_groups(const Tensor& x, const ConvAttrs& attrs, const std::vector
   return in_groups(seen, seen.rank() - 1, attrs.groups);
 }
 
-// A filter a channel that is short enough to be written out.
-bool is_by_channel(const Tensor& x, const Tensor& w, const ConvAttrs& attrs, const std::vector<int64_t>& window) {
-  constexpr int64_t kMostTaps = 64;
-  int64_t taps = 1;
-  for (const int64_t size : window) taps *= size;
-  const auto is = [](const Dim& extent, int64_t count) { return extent.expr().as_constant() == count; };
-  return attrs.groups > 1 && taps <= kMostTaps && is(x.extent(1), attrs.groups) && is(w.extent(0), attrs.groups);
+// Filters that are short enough to be written out: of a channel each, or of few channels that all of them see.
+bool is_short(const Tensor& x, const Tensor& w, const ConvAttrs& attrs, const std::vector<int64_t>& window) {
+  constexpr int64_t kMost = 64;
+  const auto channels = w.extent(1).expr().as_constant(), filters = w.extent(0).expr().as_constant();
+  if (!channels || !filters || !dsl::is_float(x.element())) return false;
+  int64_t elements = *channels;
+  for (const int64_t size : window) elements *= size;
+  const bool is_by_channel = attrs.groups > 1 && *channels == 1 && *filters == attrs.groups;
+  const bool has_few = attrs.groups == 1 && *channels < 16;
+  return elements <= kMost && (is_by_channel || has_few);
 }
 
-// The sum over taps of what each sees, times its weights: no product has so few columns.
+// The sum over taps and channels of what each sees, times its weights: no product is so narrow.
 Tensor sum_of_taps(const Tensor& x, const Tensor& w, const std::vector<WindowAxis>& axes) {
-  const ElementType sum_type = x.element() == f64 ? f64 : dsl::is_float(x.element()) ? f32 : x.element();
+  const ElementType sum_type = x.element() == f64 ? f64 : f32;
+  const int64_t channels = *w.extent(1).expr().as_constant();
   const Tensor wide = with_edges(x, axes, zero_of(x));
   std::vector<int64_t> tap(axes.size());
   Tensor out;
@@ -86,8 +90,12 @@ Tensor sum_of_taps(const Tensor& x, const Tensor& w, const std::vector<WindowAxi
     }
     Shape by_channel(axes.size() + 1, Dim(1));
     by_channel[0] = w.extent(0);
-    const Tensor part = cast(seen, sum_type) * cast(reshape(weight, by_channel), sum_type);
-    out = out.valid() ? out + part : part;
+    for (int64_t c = 0; c < channels; ++c) {
+      const Tensor one = channels == 1 ? seen : slice(seen, 1, c, c + 1);
+      const Tensor filters = reshape(slice(weight, 1, c, c + 1), by_channel);
+      const Tensor part = cast(one, sum_type) * cast(filters, sum_type);
+      out = out.valid() ? out + part : part;
+    }
     size_t i = axes.size();
     while (i > 0 && ++tap[i - 1] == axes[i - 1].size) tap[--i] = 0;
     if (i == 0) return cast(out, x.element());
@@ -109,7 +117,7 @@ std::vector<Tensor> spell_conv(const Composite& c) {
   }
   // [O…, S…, N, G, C]
   const std::vector<WindowAxis> axes = spatial_axes(attrs, window, outs, 2);
-  if (is_by_channel(x, w, attrs, window)) return {sum_of_taps(x, w, axes)};
+  if (is_short(x, w, attrs, window)) return {sum_of_taps(x, w, axes)};
   const Tensor seen = seen_in_groups(x, attrs, axes);
   const Tensor weights = in_groups(w, 0, attrs.groups);  // [G, K, C, S…]
   const int n = 2 * spatial;
