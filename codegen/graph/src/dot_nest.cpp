@@ -73,7 +73,7 @@ class DotNestBuilder {
     axes_.free_b = free_axes(shape_b_.size(), axes_.batch_b, axes_.contract_b);
   }
 
-  Result<DotNest> build();
+  Result<DotNest> build(bool splits_free);
   Result<DotNest> unfolded();
 
  private:
@@ -117,6 +117,7 @@ bool is_tile(const Nest& nest, StepId operand, const FlatAxis& free, const FlatA
 
 // Whether an operand's edges go across the axis: a mask for each element costs more than one for each row.
 bool is_masked(const DotNest& dot, const FlatAxis& axis) {
+  if (axis.axis == kNoAxis) return false;
   for (const StepId operand : {dot.a, dot.b}) {
     for (const Step* load : loads_of(dot.nest, operand)) {
       for (const Condition& condition : load->when) {
@@ -225,11 +226,11 @@ TileAxes DotNestBuilder::choose_k(DotNest& best) const {
     Expr extent(1);
     for (size_t last = first + 1; last <= count; ++last) {
       extent = extent * shape_a_[static_cast<size_t>(axes_.contract_a[last - 1])];
-      if (!may_block(extent) || std::pair(true, usual_count(extent)) <= best_so_far) continue;
+      if (!may_block(extent) || std::pair(true, usual_count(extent)) < best_so_far) continue;
       auto split = with({.first_k = first, .last_k = last});
       if (!split || !lies(*split)) continue;
       const std::pair here(!is_masked(*split, split->k), usual_count(extent));
-      if (here <= best_so_far) continue;
+      if (here < best_so_far) continue;
       best_so_far = here;
       out = {.first_k = first, .last_k = last};
       best = std::move(*split);
@@ -258,12 +259,14 @@ void DotNestBuilder::choose_free(DotNest& best, TileAxes& tile, bool rows) const
   }
 }
 
-Result<DotNest> DotNestBuilder::build() {
+Result<DotNest> DotNestBuilder::build(bool splits_free) {
   auto best = with({.first_k = 0, .last_k = axes_.contract_a.size()});
   if (!best) return not_written(context_.graph, node_);
   TileAxes tile = choose_k(*best);
-  choose_free(*best, tile, true);
-  choose_free(*best, tile, false);
+  if (splits_free) {
+    choose_free(*best, tile, true);
+    choose_free(*best, tile, false);
+  }
   return std::move(*best);
 }
 
@@ -276,7 +279,25 @@ Result<DotNest> DotNestBuilder::unfolded() {
 
 }  // namespace
 
+std::vector<NodeId> masked_pads(const GroupContext& context) {
+  auto dot = dot_nest(context);
+  std::vector<NodeId> out;
+  if (!dot || !is_masked(*dot, dot->k)) return out;
+  const graph::Body& body = context.graph.main();
+  for (ValueId value : body.operands_of(body.nodes[context.group().anchors[0]])) {
+    // Down to what is in memory, as the operand is read.
+    for (NodeId node = body.values[value].node; node != graph::kNone; node = body.values[value].node) {
+      if (source_of(context.graph, context.grouping, context.number, value).way == Way::kLoad) break;
+      if (body.nodes[node].op == TensorOp::kPad) out.push_back(node);
+      if (body.nodes[node].operand_count == 0) break;
+      value = body.operands_of(body.nodes[node])[0];
+    }
+  }
+  return out;
+}
+
 Result<DotNest> unfolded_dot_nest(const GroupContext& context) { return DotNestBuilder(context).unfolded(); }
-Result<DotNest> dot_nest(const GroupContext& context) { return DotNestBuilder(context).build(); }
+Result<DotNest> dot_nest(const GroupContext& context) { return DotNestBuilder(context).build(true); }
+Result<DotNest> whole_dot_nest(const GroupContext& context) { return DotNestBuilder(context).build(false); }
 
 }  // namespace kiln::planner

@@ -25,8 +25,13 @@ struct DotNest {
   std::vector<Stored> stores;
 };
 Result<DotNest> dot_nest(const GroupContext& context);
+// No program has a free axis of its own.
+Result<DotNest> whole_dot_nest(const GroupContext& context);
 // With a loop over each contracted axis but the last.
 Result<DotNest> unfolded_dot_nest(const GroupContext& context);
+
+// Pads that a product would have to mask element by element along what it contracts: they are better in memory.
+std::vector<NodeId> masked_pads(const GroupContext& context);
 
 // coefficient·axis of each operand's load, where all its loads are linear in the axis.
 bool is_linear(const Nest& nest, StepId operand, const FlatAxis& axis);

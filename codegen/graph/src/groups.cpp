@@ -220,7 +220,7 @@ struct Draft {
 class Grouper {
  public:
   Grouper(const Graph& graph, const GroupingOptions& options)
-      : graph_(graph), body_(graph.main()), fuse_(options.fuse), apart_(options.apart) {
+      : graph_(graph), body_(graph.main()), fuse_(options.fuse), apart_(options.apart), kept_(options.kept) {
     out_.group_of.assign(body_.nodes.size(), kNone);
     out_.in_memory.assign(body_.values.size(), false);
     reach_.resize(body_.nodes.size());
@@ -275,7 +275,7 @@ class Grouper {
   const Graph& graph_;
   const Body& body_;
   const bool fuse_;
-  const std::set<NodeId>& apart_;
+  const std::set<NodeId>&apart_, &kept_;
   Grouping out_;
   std::vector<Draft> drafts_;
   std::vector<Groups> reach_;    // by node that is in no group: the groups whose values it is computed of
@@ -466,11 +466,6 @@ void Grouper::keep_operands(const Node& node) {
 // Each element of a cat is looked for in all of its parts.
 constexpr uint32_t kMostParts = 4;
 
-// Of an image whose channels are no block of a product the edges go across the blocks, and need a mask an element.
-bool has_few_channels(const std::vector<Expr>& shape) {
-  return shape.size() >= 3 && shape[1].as_constant().value_or(16) < 16;
-}
-
 // A product reads an operand many times over: of what is computed before it, only views and casts are read through, and
 // cats of few parts.
 void Grouper::keep_prologue(ValueId value) {
@@ -482,7 +477,7 @@ void Grouper::keep_prologue(ValueId value) {
     if (!goes_on && graph::info(node.op).family == Family::kMake) return;
     if (!goes_on && !(is_inlineable(node.op) && graph::info(node.op).family != Family::kElementwise)) break;
     if (graph::info(node.op).family == Family::kCat && node.operand_count > kMostParts) break;
-    if (node.op == TensorOp::kPad && has_few_channels(type(value).shape)) break;
+    if (kept_.contains(number)) break;
     value = body_.operands_of(node)[0];
   }
   out_.in_memory[value] = true;
@@ -491,6 +486,9 @@ void Grouper::keep_prologue(ValueId value) {
 constexpr int64_t kManySteps = 400;  // of one kernel
 constexpr int64_t kWorthKeeping = 8;
 constexpr uint32_t kManySlices = 4;
+
+// What it is made of is no larger, and lies in memory already or is worth it itself.
+bool is_look(TensorOp op) { return op == TensorOp::kIndex || op == TensorOp::kPad; }
 
 int64_t cost_of(TensorOp op) {
   const graph::OpInfo& info = graph::info(op);
@@ -533,7 +531,7 @@ void Grouper::keep_in_memory() {
     if (out_.group_of[n] != kNone || !is_inlineable(node.op)) continue;
     const bool is_own = !may_fuse(n) && !is_view(node.op) && graph::info(node.op).family != Family::kMake;
     const bool is_cut_up = slices[n] >= kManySlices && cost[n] >= kWorthKeeping;
-    if (cost[n] > kManySteps || is_own || is_cut_up) {
+    if (cost[n] > kManySteps || is_own || is_cut_up || kept_.contains(n)) {
       out_.in_memory[node.first_result] = true;
       cost[n] = 0;
     }
@@ -543,7 +541,7 @@ void Grouper::keep_in_memory() {
     const uint32_t group = out_.group_of[n];
     const bool is_free = group == kNone;
     const ValueId value = node.first_result;
-    if (is_free && readers[n].size() > 1 && cost[n] >= kWorthKeeping && !is_view(node.op) &&
+    if (is_free && readers[n].size() > 1 && cost[n] >= kWorthKeeping && !is_view(node.op) && !is_look(node.op) &&
         graph::info(node.op).family != Family::kMake) {
       out_.in_memory[value] = true;
     }

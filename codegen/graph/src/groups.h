@@ -50,6 +50,7 @@ struct Grouping {
 struct GroupingOptions {
   bool fuse = true;             // else each op is a group
   std::set<NodeId> apart = {};  // nodes that go into no group of another's
+  std::set<NodeId> kept = {};   // nodes whose values go to memory
 };
 // Of a graph of primitives whose calls are inlined.
 Grouping group_nodes(const graph::Graph& graph, const GroupingOptions& options);

@@ -242,10 +242,19 @@ Result<GroupNest> nest_of(const GroupContext& context) {
   return out;
 }
 
+std::optional<Expr> fastest_of(const Grouping& grouping, const Step& load) {
+  const auto known = grouping.orders.find(load.tensor);
+  for (size_t i = load.coords.size(); i-- > 0;) {
+    const Expr& coordinate = load.coords[known == grouping.orders.end() ? i : known->second[i]];
+    if (coordinate != Expr()) return coordinate;
+  }
+  return std::nullopt;
+}
+
 void order_axes(const Grouping& grouping, GroupNest& group) {
-  const auto move_last = [&](const Coords& coords, const AxisOrder& order) {
+  const auto move_last = [&](const Expr& fastest) {
     for (size_t i = 0; i < group.axes.size(); ++i) {
-      if (coords[order.back()] != group.nest.space.axis(group.axes[i])) continue;
+      if (fastest != group.nest.space.axis(group.axes[i])) continue;
       const auto from = static_cast<ptrdiff_t>(i) + 1;
       std::rotate(group.axes.begin() + from - 1, group.axes.begin() + from, group.axes.end());
       std::rotate(group.is_reduced.begin() + from - 1, group.is_reduced.begin() + from, group.is_reduced.end());
@@ -255,14 +264,14 @@ void order_axes(const Grouping& grouping, GroupNest& group) {
   };
   for (const Stored& store : group.stores) {
     const auto order = grouping.orders.find(store.value);
-    if (order != grouping.orders.end() && move_last(store.coords, order->second)) return;
+    if (order != grouping.orders.end() && move_last(store.coords[order->second.back()])) return;
   }
   // Who stores row by row goes along its rows, whatever it reads.
   if (std::find(group.is_reduced.begin(), group.is_reduced.end(), true) == group.is_reduced.end()) return;
   for (const Step& step : group.nest.steps) {
-    const auto order = grouping.orders.find(step.tensor);
-    if (step.kind != Step::Kind::kLoad || order == grouping.orders.end()) continue;
-    if (move_last(step.coords, order->second)) return;
+    if (step.kind != Step::Kind::kLoad || step.coords.size() < group.domain.size()) continue;
+    const auto fastest = fastest_of(grouping, step);
+    if (fastest && move_last(*fastest)) return;
   }
 }
 

@@ -73,6 +73,8 @@ Error no_kernel(const graph::Graph& graph, NodeId number);
 // --- nests ---
 // Of kMap and kReduce.
 Result<GroupNest> nest_of(const GroupContext& context);
+// The coordinate that is the fastest in memory, of those that are not always 0.
+std::optional<Expr> fastest_of(const Grouping& grouping, const Step& load);
 // The fastest axis of what it writes or reads, in the order it has in memory, comes last.
 void order_axes(const Grouping& grouping, GroupNest& group);
 // Over such a domain, without steps.

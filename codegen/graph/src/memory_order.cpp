@@ -48,7 +48,7 @@ class OrderChooser {
   bool is_convolution(const DotNest& dot) const;
   void follow(const GroupNest& nest);
   void lead(uint32_t group, const GroupNest& nest);
-  void copy_small(uint32_t group, const Step& load, const Stored& store, const Expr& fastest);
+  void copy_given(uint32_t group, const Step& load, const Stored& store, const Expr& fastest);
   uint32_t copy_of(ValueId value, const AxisOrder& order);
   void set_root(ValueId root, const Coords& coords, const Expr& fastest);
   bool may_order(ValueId value) const { return !fixed_[value]; }
@@ -144,14 +144,20 @@ void OrderChooser::set_root(ValueId root, const Coords& coords, const Expr& fast
 
 // What is computed of a value in another order has the same axis as its fastest.
 void OrderChooser::follow(const GroupNest& nest) {
-  for (const Step& step : nest.nest.steps) {
-    const auto order = grouping_.orders.find(step.tensor);
-    if (step.kind != Step::Kind::kLoad || order == grouping_.orders.end()) continue;
-    for (const Stored& store : nest.stores) set_root(store.value, store.coords, step.coords[order->second.back()]);
+  for (const Stored& store : nest.stores) {
+    for (const Step& step : nest.nest.steps) {
+      if (step.kind != Step::Kind::kLoad || step.coords.size() < 3 || is_given(step.tensor)) continue;
+      if (graph::element_count(shape(step.tensor)) != graph::element_count(shape(store.value))) continue;
+      const auto fastest = fastest_of(grouping_, step);
+      if (!fastest || std::find(store.coords.begin(), store.coords.end(), *fastest) == store.coords.end()) continue;
+      set_root(store.value, store.coords, *fastest);
+      break;
+    }
   }
 }
 
-// And the other way: what it is computed of. What has few elements is read again by many, and a copy is cheap.
+// And the other way: what it is computed of. A copy of what the caller gives pays where it has few elements, which are
+// read again by many, and where several passes go over it.
 void OrderChooser::lead(uint32_t group, const GroupNest& nest) {
   for (const Stored& store : nest.stores) {
     const auto order = grouping_.orders.find(store.value);
@@ -160,7 +166,7 @@ void OrderChooser::lead(uint32_t group, const GroupNest& nest) {
     for (const Step& load : nest.nest.steps) {
       if (load.kind != Step::Kind::kLoad || load.coords.size() < 3) continue;
       if (is_given(load.tensor)) {
-        copy_small(group, load, store, fastest);
+        copy_given(group, load, store, fastest);
       } else {
         set_root(load.tensor, load.coords, fastest);
       }
@@ -168,12 +174,14 @@ void OrderChooser::lead(uint32_t group, const GroupNest& nest) {
   }
 }
 
-void OrderChooser::copy_small(uint32_t group, const Step& load, const Stored& store, const Expr& fastest) {
+void OrderChooser::copy_given(uint32_t group, const Step& load, const Stored& store, const Expr& fastest) {
   constexpr int64_t kReads = 16;
-  const auto count = graph::element_count(shape(store.value)).as_constant();
-  const auto elements = graph::element_count(shape(load.tensor)).as_constant();
+  const Expr elements = graph::element_count(shape(load.tensor)), all = graph::element_count(shape(store.value));
+  const auto few = elements.as_constant(), many = all.as_constant();
+  const bool is_small = few && (!many || *many >= *few * kReads);
+  const bool has_passes = grouping_.groups[group].form == Group::Form::kReduce && elements == all;
   const auto at = std::find(load.coords.begin(), load.coords.end(), fastest);
-  if (!elements || at == load.coords.end() || (count && *count < *elements * kReads)) return;
+  if (at == load.coords.end() || (!is_small && !has_passes)) return;
   const size_t last[] = {static_cast<size_t>(at - load.coords.begin())};
   const AxisOrder order = with_last(load.coords.size(), last);
   if (!order.empty()) grouping_.read_from.try_emplace({group, load.tensor}, copy_of(load.tensor, order));
@@ -194,7 +202,7 @@ void OrderChooser::choose() {
   for (uint32_t group = 0; group < grouping_.groups.size(); ++group) {
     const GroupContext context{graph_, grouping_, group, target_};
     if (context.group().form != Group::Form::kDot) continue;
-    auto dot = dot_nest(context);
+    auto dot = whole_dot_nest(context);
     if (!dot) continue;
     if (!is_linear(dot->nest, dot->a, dot->k)) dot = unfolded_dot_nest(context);
     any = any || is_convolution(*dot);

@@ -1,6 +1,7 @@
 // From a request to a plan: primitives, groups, a kernel each, buffers, the arena.
 #include "kiln/planner/plan_graph.h"
 
+#include "dot_nest.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/graph/decompose.h"
 #include "kiln/graph/simplify.h"
@@ -304,7 +305,13 @@ Result<Plan> Planner::plan() {
     kernels_.clear();
     in_place_.clear();
     describe();
-    grouping_ = group_nodes(graph_, {.fuse = request_.options.fuse, .apart = apart_});
+    GroupingOptions options{.fuse = request_.options.fuse, .apart = apart_};
+    grouping_ = group_nodes(graph_, options);
+    for (uint32_t group = 0; group < grouping_.groups.size(); ++group) {
+      if (grouping_.groups[group].form != Group::Form::kDot) continue;
+      for (const NodeId pad : masked_pads({graph_, grouping_, group, request_.target})) options.kept.insert(pad);
+    }
+    if (!options.kept.empty()) grouping_ = group_nodes(graph_, options);
     choose_orders(graph_, request_.target, grouping_);
     plan_.log = refusals;
     const auto added = add_groups();

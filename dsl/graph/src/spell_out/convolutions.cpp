@@ -56,6 +56,16 @@ Axes joined(Axes a, const Axes& b) {
   return a;
 }
 
+// Of windows that lie side by side: those that go the other way, over what they gave.
+std::vector<WindowAxis> turned(std::vector<WindowAxis> axes, const Shape& extents) {
+  for (size_t i = 0; i < axes.size(); ++i) {
+    WindowAxis& axis = axes[i];
+    const int64_t length = axis.dilation * (axis.size - 1);
+    axis = {axis.axis, extents[i], axis.size, 1, length - axis.low, length - axis.high, axis.dilation};
+  }
+  return axes;
+}
+
 // [O…, S…, N, G, C]. Edges come before groups: places beyond them are no channels of others then.
 Tensor seen_in_groups(const Tensor& x, const ConvAttrs& attrs, const std::vector<WindowAxis>& axes) {
   const Tensor seen = windows_of(x, axes, zero_of(x));
@@ -145,9 +155,12 @@ std::vector<Tensor> spell_conv_input(const Composite& c) {
   // The spatial extents of the result are the attribute's.
   for (const Expr& extent : shape_attr(c.attrs, 0)) extents.push_back(Trace::current()->dim(extent));
   // [I…, S…, N, G, K]
-  const Tensor owners = owners_of(g, spatial_axes(attrs, window, outs, 2), extents);
+  const std::vector<WindowAxis> axes = spatial_axes(attrs, window, outs, 2);
+  const bool is_dense = std::all_of(attrs.strides.begin(), attrs.strides.end(), [](int64_t x) { return x == 1; });
+  const Tensor owners = is_dense ? windows_of(g, turned(axes, extents), zero_of(g)) : owners_of(g, axes, extents);
   const Tensor seen = in_groups(owners, owners.rank() - 1, attrs.groups);
-  const Tensor weights = in_groups(w, 0, attrs.groups);  // [G, K, C, S…]
+  const Tensor filters = is_dense ? reverse(w, counting(2, spatial)) : w;
+  const Tensor weights = in_groups(filters, 0, attrs.groups);  // [G, K, C, S…]
   const int n = 2 * spatial;
   const Tensor x = dot(permute(seen, joined(joined({n + 1, n}, counting(0, spatial)),
                                             joined(counting(spatial, spatial), {n + 2}))),  // [G, N, I…, S…, K]
