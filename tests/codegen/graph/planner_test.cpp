@@ -3,33 +3,16 @@
 
 #include <cstdlib>
 
-#include "graph/compare.h"
+#include "check_plan.h"
 #include "graph/op_examples.h"
 #include "graph/random_graph.h"
 #include "kiln/graph/graph.h"
 #include "kiln/graph/text.h"
-#include "kiln/planner/plan_graph.h"
-#include "run_plan.h"
 
 namespace kiln::test {
 namespace {
 
 using graph::TensorOp;
-
-// "" where plan and evaluator agree, else what is wrong. A plan for a GPU is interpreted too: its blocks are other
-// ones.
-std::string check(const graph::Graph& graph, const std::vector<graph::Array>& inputs,
-                  const std::map<std::string, int64_t>& sizes, bool fuse, const std::string& target = "interp") {
-  auto plan = planner::plan_graph({graph, target, {.fuse = fuse}});
-  if (!plan) return "plan: " + plan.error().message;
-  auto expected = graph::evaluate(graph, inputs, sizes, {.check_indices = false});
-  if (!expected) return "evaluator: " + expected.error().message;
-  auto actual = run_plan(*plan, inputs, sizes);
-  if (!actual) return "run: " + actual.error().message;
-  auto wide = graph::evaluate(graph, inputs, sizes, {.check_indices = false, .wide = true});
-  if (!wide) return "evaluator: " + wide.error().message;
-  return difference(*actual, *expected, {.coarsest = coarsest_float(graph), .wide = *wide});
-}
 
 class OpPlan : public testing::TestWithParam<TensorOp> {};
 
@@ -47,7 +30,7 @@ TEST_P(OpPlan, IsTheEvaluators) {
     ASSERT_TRUE(made.ok()) << made.error().message;
     const auto inputs = random_graph::inputs(*made, seed);
     for (const bool fuse : {true, false}) {
-      const std::string wrong = check(made->graph, inputs, made->sizes, fuse, fuse ? "interp" : "cuda:sm_90a");
+      const std::string wrong = check_plan(made->graph, inputs, made->sizes, fuse, fuse ? "interp" : "cuda:sm_90a");
       if (wrong.starts_with("evaluator")) break;
       EXPECT_EQ(wrong, "") << "seed " << seed << (fuse ? "" : ", not fused") << "\n" << graph::print(made->graph);
       ++checked;
@@ -75,7 +58,7 @@ TEST(WindowPick, OfBoolsIsOfBools) {
                    });
   ASSERT_TRUE(graph.ir().ok()) << graph.ir().error().message;
   const random_graph::Case made{*graph.ir(), {}};
-  EXPECT_EQ(check(made.graph, random_graph::inputs(made, 1), {}, true), "");
+  EXPECT_EQ(check_plan(made.graph, random_graph::inputs(made, 1), {}, true), "");
 }
 
 // A recurrence over n passes, within another over m: what is carried, read in slices, stacked, and seen of outside.
@@ -109,7 +92,7 @@ TEST(LoopPlan, RunsAsOftenAsTheSizesSay) {
     ASSERT_TRUE(graph.ir().ok()) << graph.ir().error().message;
     for (const auto& [m, n] : {std::pair(1, 1), std::pair(2, 3), std::pair(3, 70), std::pair(2, 0), std::pair(0, 2)}) {
       const random_graph::Case made{*graph.ir(), {{"m", m}, {"n", n}}};
-      EXPECT_EQ(check(made.graph, random_graph::inputs(made, 1), made.sizes, true), "") << m << ", " << n;
+      EXPECT_EQ(check_plan(made.graph, random_graph::inputs(made, 1), made.sizes, true), "") << m << ", " << n;
     }
   }
 }
@@ -155,7 +138,7 @@ TEST(Views, AreReadThroughByWhoReadsThem) {
                                   });
   ASSERT_TRUE(graph.ir().ok()) << graph.ir().error().message;
   const random_graph::Case made{*graph.ir(), {}};
-  EXPECT_EQ(check(made.graph, random_graph::inputs(made, 1), {}, true), "");
+  EXPECT_EQ(check_plan(made.graph, random_graph::inputs(made, 1), {}, true), "");
 }
 
 // Along an axis of extent 1, or none, a block has places that no element is behind. An operand that is computed has
@@ -168,7 +151,7 @@ TEST(ProductBlocks, CountNothingBesideTheirElements) {
                                     });
     ASSERT_TRUE(graph.ir().ok()) << graph.ir().error().message;
     const random_graph::Case made{*graph.ir(), {}};
-    EXPECT_EQ(check(made.graph, random_graph::inputs(made, 1), {}, true, "cuda:sm_90a"), "");
+    EXPECT_EQ(check_plan(made.graph, random_graph::inputs(made, 1), {}, true, "cuda:sm_90a"), "");
   }
 }
 
@@ -196,7 +179,7 @@ TEST_P(RandomPlan, IsTheEvaluators) {
     ASSERT_TRUE(made.ok()) << made.error().message;
     const auto inputs = random_graph::inputs(*made, seed);
     const std::string wrong =
-        check(made->graph, inputs, made->sizes, seed % 7 != 0, seed % 2 == 0 ? "cuda:sm_90a" : "interp");
+        check_plan(made->graph, inputs, made->sizes, seed % 7 != 0, seed % 2 == 0 ? "cuda:sm_90a" : "interp");
     if (wrong.starts_with("evaluator")) continue;  // an index that is nowhere, or too much memory
     ++checked;
     EXPECT_EQ(wrong, "") << "seed " << seed << "\n" << graph::print(made->graph);
