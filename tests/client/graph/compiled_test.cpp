@@ -7,8 +7,10 @@
 #include <random>
 
 #include "graph/compare.h"
+#include "graph/convolutions.h"
 #include "graph/random_graph.h"
 #include "graph_service.h"
+#include "kiln/graph/differentiate.h"
 #include "kiln/graph/text.h"
 
 namespace kiln {
@@ -129,6 +131,19 @@ TEST_P(EveryOp, IsTheEvaluators) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Sixteen, EveryOp, testing::Range<size_t>(0, 16));
+
+// Each with its gradients, at two batches from one plan.
+TEST_F(CompiledGraphs, OfConvolutionsAreTheEvaluators) {
+  for (const test::Convolution& each : test::convolutions()) {
+    const auto forward = test::network(each, graph::dim("n", 1, 64), graph::f32);
+    const auto def = value_and_grad(forward, {"x", "w", "scale", "bias"});
+    ASSERT_TRUE(def.ir()) << def.ir().error().message;
+    for (const int64_t n : {1, 3}) {
+      EXPECT_EQ(check({*def.ir(), {{"n", n}}}, 5, n == 3), Outcome::kChecked) << each.name;
+    }
+    if (HasFailure()) return;
+  }
+}
 
 class RandomGraphs : public CompiledGraphs, public testing::WithParamInterface<uint64_t> {};
 
