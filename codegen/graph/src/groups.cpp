@@ -18,197 +18,9 @@ bool is_inlineable(TensorOp op) {
          family == Family::kCat || op == TensorOp::kGather || op == TensorOp::kIndex;
 }
 
-Coords add_axes(IndexSpace& space, std::span<const Expr> domain) {
-  Coords out;
-  for (const Expr& extent : domain) out.push_back(extent == Expr(1) ? Expr() : space.add_axis(extent));
-  return out;
-}
-
 namespace {
-
-bool is_reduced(const Group& group, size_t axis) {
-  return std::find(group.reduced.begin(), group.reduced.end(), static_cast<int64_t>(axis)) != group.reduced.end();
-}
-
-// Coordinates and extents of the domain without its reduced axes.
-void keep_outer(const Group& group, const Coords& domain, Coords& coords, std::vector<Expr>& shape) {
-  for (size_t i = 0; i < domain.size(); ++i) {
-    if (is_reduced(group, i)) continue;
-    coords.push_back(domain[i]);
-    shape.push_back(group.domain[i]);
-  }
-}
-
-// The coordinates in another shape with the same extents but for those of 1; none where the others differ.
-std::optional<Coords> spread(const Coords& coords, std::span<const Expr> from, std::span<const Expr> to) {
-  Coords out;
-  size_t next = 0;
-  const auto skip = [&] {
-    while (next < from.size() && from[next] == Expr(1)) ++next;
-  };
-  for (const Expr& extent : to) {
-    if (extent == Expr(1)) {
-      out.emplace_back();
-      continue;
-    }
-    skip();
-    if (next == from.size() || from[next] != extent) return std::nullopt;
-    out.push_back(coords[next++]);
-  }
-  skip();
-  return next == from.size() ? std::optional(out) : std::nullopt;
-}
 
 bool is_reduce_anchor(TensorOp op) { return graph::info(op).family == Family::kReduce; }
-
-}  // namespace
-
-std::vector<int64_t> reduced_axes(const Graph& graph, const Node& node) {
-  const graph::AttrList& attrs = graph.attrs(node);
-  if (node.op == TensorOp::kArgReduce) return {graph::int_attr(attrs, graph::attr_index(node.op, "axis"))};
-  return graph::ints_attr(attrs, graph::attr_index(node.op, "axes"));
-}
-
-size_t reduced_tensors(const Node& node) { return node.op == TensorOp::kReduceCustom ? node.operand_count / 2 : 1; }
-
-Coords anchor_place(const Graph& graph, const Group& group, uint32_t anchor, const Coords& domain) {
-  if (group.form != Group::Form::kReduce) return domain;
-  const Node& node = graph.main().nodes[group.anchors[anchor]];
-  const bool keep = graph::flag_attr(graph.attrs(node), graph::attr_index(node.op, "keep"));
-  Coords out;
-  for (size_t i = 0; i < domain.size(); ++i) {
-    if (!is_reduced(group, i)) {
-      out.push_back(domain[i]);
-    } else if (keep) {
-      out.emplace_back();
-    }
-  }
-  return out;
-}
-
-namespace {
-
-// Where a view's elements are, by where those of its operand are; none where they are not as many.
-std::optional<Coords> moved(const Graph& graph, const IndexSpace& space, const Node& node, const Coords& from) {
-  const graph::Body& body = graph.main();
-  const auto& to = graph.type(body, node.first_result).shape;
-  switch (node.op) {
-    case TensorOp::kReshape:
-      return space.unravel(IndexSpace::ravel(from, graph.type(body, body.operands_of(node)[0]).shape), to);
-    case TensorOp::kPermute: {
-      Coords out;
-      for (const int64_t axis : graph::ints_attr(graph.attrs(node), 0)) {
-        out.push_back(from[static_cast<size_t>(axis)]);
-      }
-      return out;
-    }
-    case TensorOp::kStopGradient:
-      return from;
-    default:
-      return std::nullopt;
-  }
-}
-
-// Places of what is computed of a product, from its result on.
-class ProductPlaces {
- public:
-  ProductPlaces(const Graph& graph, const IndexSpace& space, const Grouping& grouping, uint32_t number,
-                const Coords& domain)
-      : graph_(graph), space_(space), grouping_(grouping), number_(number), domain_(domain) {}
-
-  std::optional<Coords> at(ValueId value) {
-    if (const auto known = known_.find(value); known != known_.end()) return known->second;
-    const auto out = found(value);
-    known_.emplace(value, out);
-    return out;
-  }
-
- private:
-  std::optional<Coords> found(ValueId value) {
-    const graph::Body& body = graph_.main();
-    const NodeId number = body.values[value].node;
-    if (number == kNone || grouping_.group_of[number] != number_) return std::nullopt;
-    if (number == grouping_.groups[number_].anchors[0]) return domain_;
-    const Node& node = body.nodes[number];
-    for (const ValueId operand : body.operands_of(node)) {
-      const auto from = at(operand);
-      if (!from) continue;
-      if (is_view(node.op)) return moved(graph_, space_, node, *from);
-      if (graph_.type(body, operand).shape == graph_.type(body, value).shape) return from;
-    }
-    return std::nullopt;
-  }
-
-  const Graph& graph_;
-  const IndexSpace& space_;
-  const Grouping& grouping_;
-  const uint32_t number_;
-  const Coords& domain_;
-  std::map<ValueId, std::optional<Coords>> known_;
-};
-
-}  // namespace
-
-std::optional<Coords> value_place(const Graph& graph, const IndexSpace& space, const Grouping& grouping,
-                                  uint32_t number, ValueId value, const Coords& domain) {
-  const Group& group = grouping.groups[number];
-  const auto found = std::find(group.anchors.begin(), group.anchors.end(), graph.main().values[value].node);
-  if (found != group.anchors.end()) {
-    return anchor_place(graph, group, static_cast<uint32_t>(found - group.anchors.begin()), domain);
-  }
-  if (group.form == Group::Form::kDot) {
-    if (auto out = ProductPlaces(graph, space, grouping, number, domain).at(value)) return out;
-  }
-  const std::vector<Expr>& shape = graph.type(graph.main(), value).shape;
-  const auto placed = [&](const Coords& coords, const std::vector<Expr>& extents) -> std::optional<Coords> {
-    if (const auto same = spread(coords, extents, shape)) return same;
-    if (graph::element_count(shape) != graph::element_count(extents)) return std::nullopt;
-    return space.unravel(IndexSpace::ravel(coords, extents), shape);
-  };
-  if (const auto whole = placed(domain, group.domain); whole || group.form != Group::Form::kReduce) return whole;
-  Coords coords;
-  std::vector<Expr> outer;
-  keep_outer(group, domain, coords, outer);
-  return placed(coords, outer);
-}
-
-namespace {
-
-// A value in memory, as a group reads it.
-Source loaded(const Grouping& grouping, uint32_t group, ValueId value) {
-  if (const auto copy = grouping.read_from.find({group, value}); copy != grouping.read_from.end()) {
-    return {Way::kLoad, 0, kFirstCopy + copy->second, &grouping.copies[copy->second].order};
-  }
-  const auto order = grouping.orders.find(value);
-  return {Way::kLoad, 0, graph::kNoValue, order == grouping.orders.end() ? nullptr : &order->second};
-}
-
-}  // namespace
-
-Source source_of(const Graph& graph, const Grouping& grouping, uint32_t group, ValueId value) {
-  const Body& body = graph.main();
-  const NodeId number = body.values[value].node;
-  if (number == kNone) return loaded(grouping, group, value);
-  const Node& node = body.nodes[number];
-  if (grouping.group_of[number] == group) {
-    const auto& anchors = grouping.groups[group].anchors;
-    const auto found = std::find(anchors.begin(), anchors.end(), number);
-    if (found != anchors.end()) {
-      return {Way::kAnchor, static_cast<uint32_t>(found - anchors.begin()) + (value - node.first_result)};
-    }
-    return {Way::kInline};
-  }
-  const uint32_t home = grouping.group_of[number];
-  // A group that comes behind this one is made of it: what both need is computed in both.
-  if (grouping.in_memory[value] && home != kNone && grouping.groups[group].needs.contains(home)) {
-    return loaded(grouping, group, value);
-  }
-  if (node.op == TensorOp::kConstant && std::get<std::vector<uint64_t>>(graph.attrs(node)[2]).size() != 1)
-    return loaded(grouping, group, value);
-  return {Way::kInline};
-}
-
-namespace {
 
 // A group that is still growing, with the nest in which it is tried what can be computed in it.
 struct Draft {
@@ -220,7 +32,12 @@ struct Draft {
 class Grouper {
  public:
   Grouper(const Graph& graph, const GroupingOptions& options)
-      : graph_(graph), body_(graph.main()), fuse_(options.fuse), apart_(options.apart), kept_(options.kept) {
+      : graph_(graph),
+        body_(graph.main()),
+        target_(options.target),
+        fuse_(options.fuse),
+        apart_(options.apart),
+        kept_(options.kept) {
     out_.group_of.assign(body_.nodes.size(), kNone);
     out_.in_memory.assign(body_.values.size(), false);
     reach_.resize(body_.nodes.size());
@@ -248,6 +65,7 @@ class Grouper {
   bool depends(uint32_t group, uint32_t on) const;
   bool may_join(const Groups& reached, uint32_t group) const;
   bool computes(uint32_t group, ValueId value);
+  bool is_result(uint32_t group, ValueId value, const Coords& coords) const;
   bool computes_at(uint32_t group, ValueId value, const Coords& coords);
   void add_anchor(uint32_t group, NodeId number, const Groups& reached);
 
@@ -274,7 +92,9 @@ class Grouper {
 
   const Graph& graph_;
   const Body& body_;
+  const std::string_view target_;
   const bool fuse_;
+  bool joins_ = false;  // a reduction is tried, and not what is computed of one
   const std::set<NodeId>&apart_, &kept_;
   Grouping out_;
   std::vector<Draft> drafts_;
@@ -342,7 +162,22 @@ bool Grouper::may_join(const Groups& reached, uint32_t group) const {
 bool Grouper::computes(uint32_t group, ValueId value) {
   Draft& draft = drafts_[group];
   const auto coords = value_place(graph_, draft.nest.space, out_, group, value, draft.domain);
-  return coords && computes_at(group, value, *coords);
+  if (!coords || (out_.groups[group].in_parts && !is_result(group, value, *coords))) return false;
+  return computes_at(group, value, *coords);
+}
+
+// Whether a value of a group in parts is there once for each result, or what a reduction joins it with.
+bool Grouper::is_result(uint32_t group, ValueId value, const Coords& coords) const {
+  if (type(value).shape == out_.groups[group].domain) return joins_;
+  const Draft& draft = drafts_[group];
+  for (size_t i = 0; i < draft.domain.size(); ++i) {
+    if (!is_reduced(out_.groups[group], i) || draft.domain[i] == Expr()) continue;
+    const auto axis = draft.nest.space.axis_of(draft.domain[i].terms()[0].atoms[0]);
+    for (const Expr& each : coords) {
+      if (axis && draft.nest.space.mentions(each, *axis)) return joins_;
+    }
+  }
+  return true;
 }
 
 // What reads a value of the group at many places would compute it again at each.
@@ -380,6 +215,7 @@ bool Grouper::join_reduction(NodeId number, const Groups& reached) {
   const std::vector<int64_t> axes = reduced_axes(graph_, node);
   const auto operands = body_.operands_of(node);
   const size_t tensors = reduced_tensors(node);
+  joins_ = true;
   const auto fits = [&](uint32_t group) {
     for (size_t i = 0; i < operands.size(); ++i) {
       if (i < tensors ? !computes(group, operands[i]) : !computes_at(group, operands[i], {})) return false;
@@ -391,7 +227,9 @@ bool Grouper::join_reduction(NodeId number, const Groups& reached) {
     Group& to = out_.groups[i];
     if (to.form != Group::Form::kReduce || to.domain != type(operands[0]).shape || to.reduced != axes) continue;
     ++tried;
-    if (!may_join(reached, group) || !fits(group)) continue;
+    const bool of_parts =
+        to.in_parts && (reached.contains(group) || !is_in_parts(to, graph_.attrs(node), node.op, target_));
+    if (of_parts || !may_join(reached, group) || !fits(group)) continue;
     add_anchor(group, number, reached);
     return true;
   }
@@ -399,6 +237,7 @@ bool Grouper::join_reduction(NodeId number, const Groups& reached) {
 }
 
 bool Grouper::join(NodeId number, const Groups& reached) {
+  joins_ = false;
   const Node& node = body_.nodes[number];
   for (auto each = reached.rbegin(); each != reached.rend(); ++each) {
     const Group::Form form = out_.groups[*each].form;
@@ -427,6 +266,8 @@ void Grouper::place(NodeId number) {
     if (may_fuse(number) && join_reduction(number, reach)) return;
     const uint32_t group = add_group(Group::Form::kReduce, type(body_.operands_of(node)[0]).shape, number);
     out_.groups[group].reduced = reduced_axes(graph_, node);
+    out_.groups[group].in_parts =
+        may_fuse(number) && is_in_parts(out_.groups[group], graph_.attrs(node), node.op, target_);
     add_anchor(group, number, reach);
     return;
   }

@@ -20,6 +20,9 @@ struct Group {
     kAlone,   // one op that has a kernel of its own
   };
   Form form = Form::kMap;
+  // kReduce: there are so few results that parts of each are combined by programs of their own, and then the parts. All
+  // that is computed of the results is as small as they are.
+  bool in_parts = false;
   std::vector<Expr> domain;      // extents of the space that it runs over; kDot: of the product's result
   std::vector<int64_t> reduced;  // kReduce: axes of the domain
   // By number. A reduction of several tensors stands there as often as it has results, side by side.
@@ -48,6 +51,7 @@ struct Grouping {
 };
 
 struct GroupingOptions {
+  std::string_view target = "interp";
   bool fuse = true;             // else each op is a group
   std::set<NodeId> apart = {};  // nodes that go into no group of another's
   std::set<NodeId> kept = {};   // nodes whose values go to memory
@@ -62,6 +66,10 @@ Source source_of(const graph::Graph& graph, const Grouping& grouping, uint32_t g
 std::vector<int64_t> reduced_axes(const graph::Graph& graph, const graph::Node& node);
 // How many tensors a reduction combines at once; its operands behind them are where it begins.
 size_t reduced_tensors(const graph::Node& node);
+
+bool is_reduced(const Group& group, size_t axis);
+// Whether a reduction over the group's domain has so few results for the target that it is done in parts.
+bool is_in_parts(const Group& group, const graph::AttrList& attrs, TensorOp op, std::string_view target);
 
 // Axes for the domain: an extent of 1 has the place 0.
 Coords add_axes(IndexSpace& space, std::span<const Expr> domain);

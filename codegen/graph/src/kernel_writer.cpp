@@ -325,12 +325,15 @@ WrittenGroup only(WrittenKernel kernel) {
   return out;
 }
 
-Result<WrittenKernel> write_nest(const GroupContext& context) {
+Result<WrittenGroup> write_nest(const GroupContext& context) {
   auto nest = nest_of(context);
   if (!nest) return nest.error();
   merge_axes(*nest);
+  if (context.group().in_parts) return write_reduce_in_parts(context, std::move(*nest));
   const bool is_map = context.group().form == Group::Form::kMap;
-  return is_map ? write_map(context, std::move(*nest)) : write_reduce(context, std::move(*nest));
+  auto kernel = is_map ? write_map(context, std::move(*nest)) : write_reduce(context, std::move(*nest));
+  if (!kernel) return kernel.error();
+  return only(std::move(*kernel));
 }
 
 Result<WrittenGroup> write_alone(const GroupContext& context) {
@@ -359,7 +362,8 @@ Result<WrittenGroup> write_alone(const GroupContext& context) {
 Result<WrittenGroup> write_group(const GroupContext& context) {
   const Group::Form form = context.group().form;
   if (form == Group::Form::kAlone) return write_alone(context);
-  auto kernel = form == Group::Form::kDot ? write_dot(context) : write_nest(context);
+  if (form != Group::Form::kDot) return write_nest(context);
+  auto kernel = write_dot(context);
   if (!kernel) return kernel.error();
   return only(std::move(*kernel));
 }

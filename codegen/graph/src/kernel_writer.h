@@ -85,6 +85,8 @@ void merge_axes(GroupNest& group);
 // --- the forms ---
 Result<WrittenKernel> write_map(const GroupContext& context, GroupNest group, std::string name = "");
 Result<WrittenKernel> write_reduce(const GroupContext& context, GroupNest group);
+// A reduction of few results: parts of each by programs of their own, then the parts.
+Result<WrittenGroup> write_reduce_in_parts(const GroupContext& context, GroupNest group);
 Result<WrittenKernel> write_dot(const GroupContext& context);
 // One op that has kernels of its own.
 Result<WrittenGroup> write_scan(const GroupContext& context);

@@ -305,7 +305,7 @@ Result<Plan> Planner::plan() {
     kernels_.clear();
     in_place_.clear();
     describe();
-    GroupingOptions options{.fuse = request_.options.fuse, .apart = apart_};
+    GroupingOptions options{.target = request_.target, .fuse = request_.options.fuse, .apart = apart_};
     grouping_ = group_nodes(graph_, options);
     for (uint32_t group = 0; group < grouping_.groups.size(); ++group) {
       if (grouping_.groups[group].form != Group::Form::kDot) continue;

@@ -22,6 +22,8 @@ struct Layout {
   std::vector<size_t> looped;    // other reduced axes, one step at a time
   std::vector<size_t> programs;  // other axes that are kept
   bool is_single = true;         // all that is reduced is in one block
+  // In parts: the axis along which each program has one, and the number of its part, an axis of the nest.
+  size_t cut = kNone, part = kNone;
 
   bool has_rows() const { return rows != kNone; }
   size_t blocked() const { return reduces_columns ? columns : rows; }  // the reduced axis with lanes
@@ -54,7 +56,10 @@ Layout layout_of(const GroupNest& group) {
     out.column_block = block_for(extent(out.columns), number && *number <= kRowInOne ? kRowInOne : kTile);
     out.row_block = block_for(extent(out.rows), std::max<int64_t>(1, kTile / out.column_block));
   } else {
-    out.column_block = block_for(extent(out.columns), 256);
+    // Blocks of a few columns, that several programs have some; a line of memory is 16 floats.
+    const auto columns = extent(out.columns).as_constant();
+    out.column_block = block_for(columns ? Expr(std::max<int64_t>(16, *columns / 4)) : Expr(256), 256);
+    out.column_block = std::min(out.column_block, block_for(extent(out.columns), 256));
     out.row_block = block_for(extent(out.rows), number && *number <= 32 ? 32 : 16);
   }
   const int64_t block = out.reduces_columns ? out.column_block : out.row_block;
@@ -108,6 +113,12 @@ std::vector<int> levels_of(const GroupNest& group, std::span<const Reduction> re
   return out;
 }
 
+// What each program combines of its part goes to memory.
+struct Parts {
+  static constexpr int64_t kCount = 64;
+  std::vector<Stored> stores;  // a value of each anchor
+};
+
 class ReduceWriter {
  public:
   ReduceWriter(const GroupContext& context, const GroupNest& group, const Layout& layout, const Signature& signature,
@@ -123,6 +134,7 @@ class ReduceWriter {
         emitter_(context.graph, group.nest, arguments_) {}
 
   void write();
+  void write_parts(const Parts& parts);
 
  private:
   lang::Shape tile() const { return layout_.has_rows() ? lang::Shape{rows_, columns_} : lang::Shape{columns_}; }
@@ -156,6 +168,8 @@ class ReduceWriter {
 
   // Runs the body for each block of what is reduced.
   void for_each_block(const std::function<void()>& body, size_t loop = 0);
+  std::pair<Value, Value> range_of(size_t axis, const Value& step);
+  std::vector<std::vector<Value>> combine_blocks(std::span<const Reduction> reductions);
   void combine_level(int level, const std::vector<int>& levels);
   bool is_kept(const Stored& store) const;
   int tile_axis() const { return layout_.has_rows() && layout_.reduces_columns ? 1 : 0; }
@@ -294,10 +308,20 @@ void ReduceWriter::set_anchors(const Reduction& reduction, std::span<const Value
   }
 }
 
+// All of an axis, or this program's part: as many steps as the other parts, but for the last ones.
+std::pair<Value, Value> ReduceWriter::range_of(size_t axis, const Value& step) {
+  const Value extent = emitter_.number(space_.extent(axis)), zero = lang::full({}, 0, ElementType::kI64);
+  if (axis != layout_.cut) return {zero, extent};
+  const Value length = lang::cdiv(lang::cdiv(extent, step), lang::full({}, Parts::kCount, ElementType::kI64)) * step;
+  const Value first = lang::min(emitter_.bound_to(layout_.part).start * length, extent);
+  return {first, lang::min(first + length, extent)};
+}
+
 void ReduceWriter::for_each_block(const std::function<void()>& body, size_t loop) {
   if (loop < layout_.looped.size()) {
     const size_t axis = layout_.looped[loop];
-    for (const Value& place : lang::range(0, emitter_.number(space_.extent(axis)))) {
+    const auto [first, end] = range_of(axis, lang::full({}, 1, ElementType::kI64));
+    for (const Value& place : lang::range(first, end)) {
       const StepEmitter::Scope scope(emitter_);
       emitter_.bind(axis, {.start = lang::cast(place, ElementType::kI64)});
       for_each_block(body, loop + 1);
@@ -305,7 +329,9 @@ void ReduceWriter::for_each_block(const std::function<void()>& body, size_t loop
     return;
   }
   const size_t axis = layout_.blocked();
-  for (const Value& start : lang::range(0, emitter_.number(space_.extent(axis)), block_of(axis))) {
+  const auto [first, end] =
+      range_of(axis, lang::cast(lang::full({}, block_of(axis), ElementType::kI32), ElementType::kI64));
+  for (const Value& start : lang::range(first, end, block_of(axis))) {
     const StepEmitter::Scope scope(emitter_);
     bind_block(axis, lang::cast(start, ElementType::kI64));
     body();
@@ -326,20 +352,37 @@ void ReduceWriter::combine_level(int level, const std::vector<int>& levels) {
     }
     return;
   }
-  std::vector<std::list<lang::Var>> states(here.size());
-  for (size_t i = 0; i < here.size(); ++i) {
-    for (const Value& value : begin(here[i])) states[i].emplace_back(value);
+  const std::vector<std::vector<Value>> values = combine_blocks(here);
+  for (size_t i = 0; i < here.size(); ++i) set_anchors(here[i], values[i]);
+}
+
+// All blocks, one after the other.
+std::vector<std::vector<Value>> ReduceWriter::combine_blocks(std::span<const Reduction> reductions) {
+  std::vector<std::list<lang::Var>> states(reductions.size());
+  for (size_t i = 0; i < reductions.size(); ++i) {
+    for (const Value& value : begin(reductions[i])) states[i].emplace_back(value);
   }
   for_each_block([&] {
-    for (size_t i = 0; i < here.size(); ++i) {
+    for (size_t i = 0; i < reductions.size(); ++i) {
       const std::vector<Value> before(states[i].begin(), states[i].end());
-      const std::vector<Value> after = merged(here[i], before, combined(here[i]));
+      const std::vector<Value> after = merged(reductions[i], before, combined(reductions[i]));
       auto to = states[i].begin();
       for (const Value& value : after) *to++ = value;
     }
   });
-  for (size_t i = 0; i < here.size(); ++i) {
-    set_anchors(here[i], std::vector<Value>(states[i].begin(), states[i].end()));
+  std::vector<std::vector<Value>> out;
+  for (const auto& state : states) out.emplace_back(state.begin(), state.end());
+  return out;
+}
+
+void ReduceWriter::write_parts(const Parts& parts) {
+  bind_programs();
+  const std::vector<std::vector<Value>> values = combine_blocks(reductions_);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Stored& store = parts.stores[i];
+    const Value mask = emitter_.mask_of(store.offset);
+    lang::store(emitter_.pointer(store.value, store.offset), values[i][0],
+                {.mask = mask.valid() ? lang::Operand(mask) : lang::Operand()});
   }
 }
 
@@ -374,6 +417,33 @@ void ReduceWriter::write() {
 
 }  // namespace
 
+namespace {
+
+Signature signature_of(const GroupNest& group, const Layout& layout, std::span<const Stored> stores,
+                       std::span<const StepId> wanted) {
+  std::vector<ConstParam> consts{{"COLS", layout.column_block}};
+  if (layout.has_rows()) consts.push_back({"ROWS", layout.row_block});
+  return planner::signature_of(group.nest, stores, wanted, consts, group.numbers);
+}
+
+Result<WrittenKernel> traced(const GroupContext& context, const GroupNest& group, const Layout& layout,
+                             Signature signature, const std::string& name,
+                             const std::function<void(ReduceWriter&)>& write) {
+  auto kernel = dsl::trace_kernel(name, signature.params, [&](const dsl::TracedParams& params) {
+    ReduceWriter writer(context, group, layout, signature, params);
+    write(writer);
+  });
+  if (!kernel) return kernel.error();
+  kernel->options.fuse_precision = true;
+  return WrittenKernel{{std::move(*kernel), {}}, std::move(signature.arguments)};
+}
+
+std::string name_of(const GroupContext& context) {
+  return group_name(context.graph, context.group(), context.grouping, context.number);
+}
+
+}  // namespace
+
 Result<WrittenKernel> write_reduce(const GroupContext& context, GroupNest group) {
   const Layout layout = layout_of(group);
   std::vector<StepId> wanted = group.anchors;
@@ -381,15 +451,80 @@ Result<WrittenKernel> write_reduce(const GroupContext& context, GroupNest group)
     if (init) wanted.push_back(*init);
   }
   for (const Stored& store : group.stores) wanted.push_back(store.step);
-  std::vector<ConstParam> consts{{"COLS", layout.column_block}};
-  if (layout.has_rows()) consts.push_back({"ROWS", layout.row_block});
-  Signature signature = signature_of(group.nest, group.stores, wanted, consts, group.numbers);
-  auto kernel = dsl::trace_kernel(
-      group_name(context.graph, context.group(), context.grouping, context.number), signature.params,
-      [&](const dsl::TracedParams& params) { ReduceWriter(context, group, layout, signature, params).write(); });
-  if (!kernel) return kernel.error();
-  kernel->options.fuse_precision = true;
-  return WrittenKernel{{std::move(*kernel), {}}, std::move(signature.arguments)};
+  return traced(context, group, layout, signature_of(group, layout, group.stores, wanted), name_of(context),
+                [](ReduceWriter& writer) { writer.write(); });
+}
+
+namespace {
+
+// Along the axis that has the most steps.
+void cut_layout(Layout& layout, const IndexSpace& space) {
+  layout.is_single = false;
+  if (layout.reduces_columns) layout.column_block = std::min<int64_t>(layout.column_block, kTile);
+  const auto steps = [&](size_t axis, int64_t block) {
+    return space.extent(axis).as_constant().value_or(int64_t{1} << 20) / block;
+  };
+  layout.cut = layout.blocked();
+  int64_t most = layout.cut == Layout::kNone
+                     ? 0
+                     : steps(layout.cut, layout.reduces_columns ? layout.column_block : layout.row_block);
+  for (const size_t axis : layout.looped) {
+    if (steps(axis, 1) <= most) continue;
+    most = steps(axis, 1);
+    layout.cut = axis;
+  }
+}
+
+}  // namespace
+
+Result<WrittenGroup> write_reduce_in_parts(const GroupContext& context, GroupNest group) {
+  const ValueId first_part = static_cast<ValueId>(context.graph.main().values.size());
+  WrittenGroup out;
+  GroupNest whole = group, rest = std::move(group);
+
+  // The parts lie one after the other, each with all results.
+  const Expr part = whole.nest.space.add_axis(Expr(Parts::kCount));
+  rest.nest.space.add_axis(Expr(Parts::kCount));
+  std::vector<Expr> shape{Expr(Parts::kCount)};
+  Coords place{part};
+  std::vector<size_t> kept{rest.nest.space.axis_count() - 1};
+  for (size_t i = 0; i < whole.axes.size(); ++i) {
+    if (whole.is_reduced[i]) continue;
+    shape.push_back(whole.nest.space.extent(whole.axes[i]));
+    place.push_back(whole.nest.space.axis(whole.axes[i]));
+    kept.push_back(whole.axes[i]);
+  }
+  const Expr offset = IndexSpace::ravel(place, shape);
+  Parts parts;
+  for (size_t i = 0; i < whole.anchors.size(); ++i) {
+    const auto value = static_cast<ValueId>(first_part + i);
+    const graph::Node& node = context.graph.main().nodes[context.group().anchors[i]];
+    const ElementType element = Combiner::of(graph::enum_attr<graph::ReduceKind>(context.graph.attrs(node), 0),
+                                             whole.nest.steps[whole.anchors[i]].element)
+                                    .type;
+    out.temporaries.push_back({element, shape});
+    // Says what type it is stored as.
+    whole.nest.steps.push_back({.kind = Step::Kind::kLiteral, .element = element});
+    parts.stores.push_back({value, static_cast<StepId>(whole.nest.steps.size() - 1), offset});
+    rest.nest.steps.push_back({.kind = Step::Kind::kLoad, .element = element, .tensor = value, .offset = offset});
+    rest.anchors[i] = static_cast<StepId>(rest.nest.steps.size() - 1);
+  }
+  Layout layout = layout_of(whole);
+  cut_layout(layout, whole.nest.space);
+  layout.part = whole.nest.space.axis_count() - 1;
+  layout.programs.insert(layout.programs.begin(), layout.part);
+  auto first = traced(context, whole, layout, signature_of(whole, layout, parts.stores, whole.anchors),
+                      name_of(context) + "_in_parts", [&](ReduceWriter& writer) { writer.write_parts(parts); });
+  if (!first) return first.error();
+
+  rest.axes = kept;
+  rest.is_reduced.assign(kept.size(), false);
+  rest.is_reduced[0] = true;
+  auto last = write_reduce(context, std::move(rest));
+  if (!last) return last.error();
+  out.kernels.push_back(std::move(*first));
+  out.kernels.push_back(std::move(*last));
+  return out;
 }
 
 }  // namespace kiln::planner
