@@ -45,7 +45,7 @@ void check_seeds(uint32_t count, const random_kernel::Options& options, const st
 // In parts, which run beside each other.
 constexpr uint32_t kParts = 8;
 class EveryOpOnCpu : public testing::TestWithParam<uint32_t> {};
-TEST_P(EveryOpOnCpu, AgreesWithTheInterpreter) { check_seeds(200, cpu_options(), {""}, GetParam(), kParts); }
+TEST_P(EveryOpOnCpu, AgreesWithTheInterpreter) { check_seeds(100, cpu_options(), {""}, GetParam(), kParts); }
 INSTANTIATE_TEST_SUITE_P(Part, EveryOpOnCpu, testing::Range(0U, kParts));
 TEST(RandomOnGpu, EveryOpAgreesWithTheInterpreter) { check_seeds(150, {}, {"gpu"}); }
 // One of each set of units and shared memory.
