@@ -8,16 +8,6 @@ using graph::Graph;
 using graph::kNone;
 using graph::Node;
 
-bool is_view(TensorOp op) {
-  return (graph::info(op).family == Family::kView && op != TensorOp::kPad) || op == TensorOp::kStopGradient;
-}
-
-bool is_inlineable(TensorOp op) {
-  const Family family = graph::info(op).family;
-  return family == Family::kElementwise || family == Family::kMake || family == Family::kView ||
-         family == Family::kCat || op == TensorOp::kGather || op == TensorOp::kIndex;
-}
-
 namespace {
 
 bool is_reduce_anchor(TensorOp op) { return graph::info(op).family == Family::kReduce; }
@@ -78,10 +68,15 @@ class Grouper {
   std::vector<uint32_t> slices_of_nodes() const;
   void keep_operands(const Node& node);
   void keep_prologue(ValueId value);
+  void keep_operands_of_attention(const Node& node, std::span<const int64_t> cost);
   void keep_source(ValueId value);
   // A view in a group that is in no memory: who reads it elsewhere reads what it is of.
   bool is_read_through(NodeId node) const {
     return is_view(body_.nodes[node].op) && !out_.in_memory[body_.nodes[node].first_result];
+  }
+  // A view that its group stores in its own order, so that who reads it finds elements side by side.
+  bool is_own_order(NodeId node) const {
+    return out_.group_of[node] != kNone && out_.groups[out_.group_of[node]].form == Group::Form::kAttention;
   }
   void find_readers();
   void place_in_memory(NodeId number);
@@ -271,9 +266,10 @@ void Grouper::place(NodeId number) {
     add_anchor(group, number, reach);
     return;
   }
-  const bool is_dot = node.op == TensorOp::kDot;
-  const uint32_t group =
-      add_group(is_dot ? Group::Form::kDot : Group::Form::kAlone, type(node.first_result).shape, number);
+  const Group::Form form = node.op == TensorOp::kDot         ? Group::Form::kDot
+                           : node.op == TensorOp::kAttention ? Group::Form::kAttention
+                                                             : Group::Form::kAlone;
+  const uint32_t group = add_group(form, type(node.first_result).shape, number);
   out_.groups[group].anchors.push_back(number);
   add_to(group, number, reach);
 }
@@ -292,7 +288,7 @@ void Grouper::keep_source(ValueId value) {
     const NodeId number = body_.values[value].node;
     if (number == kNone) return;
     const Node& node = body_.nodes[number];
-    if (!is_view(node.op)) break;
+    if (!is_view(node.op) || is_own_order(number)) break;
     value = body_.operands_of(node)[0];
   }
   out_.in_memory[value] = true;
@@ -314,6 +310,7 @@ void Grouper::keep_prologue(ValueId value) {
     const NodeId number = body_.values[value].node;
     if (number == kNone || out_.in_memory[value]) return;
     const Node& node = body_.nodes[number];
+    if (is_own_order(number)) break;
     const bool goes_on = is_view(node.op) || node.op == TensorOp::kCast;
     if (!goes_on && graph::info(node.op).family == Family::kMake) return;
     if (!goes_on && !(is_inlineable(node.op) && graph::info(node.op).family != Family::kElementwise)) break;
@@ -350,6 +347,17 @@ std::vector<uint32_t> Grouper::slices_of_nodes() const {
     if (from != kNone) ++out[from];
   }
   return out;
+}
+
+// Blocks of queries read keys and values again. A mask is computed for each score.
+void Grouper::keep_operands_of_attention(const Node& node, std::span<const int64_t> cost) {
+  const auto operands = body_.operands_of(node);
+  for (size_t i = 0; i < 3; ++i) keep_prologue(operands[i]);
+  if (operands.size() < 4 || operands[3] == graph::kNoValue) return;
+  const NodeId mask = body_.values[operands[3]].node;
+  const Expr scores = graph::element_count(type(operands[0]).shape) * type(operands[1]).shape[2];
+  const Expr computed = graph::element_count(type(operands[3]).shape) * type(operands[0]).shape[3];
+  if (mask != kNone && cost[mask] >= kWorthKeeping && scores != computed) out_.in_memory[operands[3]] = true;
 }
 
 void Grouper::keep_in_memory() {
@@ -390,6 +398,7 @@ void Grouper::keep_in_memory() {
     if (group != kNone && reads_often(node.op)) {
       for (const ValueId operand : body_.operands_of(node)) keep_prologue(operand);
     }
+    if (node.op == TensorOp::kAttention) keep_operands_of_attention(node, cost);
     for (const ValueId operand : body_.operands_of(node)) {
       const NodeId from = operand == graph::kNoValue ? kNone : body_.values[operand].node;
       if (from == kNone) continue;

@@ -14,16 +14,17 @@ namespace kiln::planner {
 
 struct Group {
   enum class Form : uint8_t {
-    kMap,     // each element by itself
-    kReduce,  // reductions over the same axes of one shape, and what is computed of them
-    kDot,     // one product, and what is computed of it
-    kAlone,   // one op that has a kernel of its own
+    kMap,        // each element by itself
+    kReduce,     // reductions over the same axes of one shape, and what is computed of them
+    kDot,        // one product, and what is computed of it
+    kAttention,  // one attention, and what is computed of it, in the order of the last view of it
+    kAlone,      // one op that has a kernel of its own
   };
   Form form = Form::kMap;
   // kReduce: there are so few results that parts of each are combined by programs of their own, and then the parts. All
   // that is computed of the results is as small as they are.
   bool in_parts = false;
-  std::vector<Expr> domain;      // extents of the space that it runs over; kDot: of the product's result
+  std::vector<Expr> domain;      // extents of the space that it runs over; kDot, kAttention: of the result
   std::vector<int64_t> reduced;  // kReduce: axes of the domain
   // By number. A reduction of several tensors stands there as often as it has results, side by side.
   std::vector<NodeId> anchors;

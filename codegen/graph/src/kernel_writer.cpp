@@ -362,8 +362,8 @@ Result<WrittenGroup> write_alone(const GroupContext& context) {
 Result<WrittenGroup> write_group(const GroupContext& context) {
   const Group::Form form = context.group().form;
   if (form == Group::Form::kAlone) return write_alone(context);
-  if (form != Group::Form::kDot) return write_nest(context);
-  auto kernel = write_dot(context);
+  if (form == Group::Form::kMap || form == Group::Form::kReduce) return write_nest(context);
+  auto kernel = form == Group::Form::kDot ? write_dot(context) : write_attention(context);
   if (!kernel) return kernel.error();
   return only(std::move(*kernel));
 }

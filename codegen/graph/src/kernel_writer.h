@@ -88,6 +88,10 @@ Result<WrittenKernel> write_reduce(const GroupContext& context, GroupNest group)
 // A reduction of few results: parts of each by programs of their own, then the parts.
 Result<WrittenGroup> write_reduce_in_parts(const GroupContext& context, GroupNest group);
 Result<WrittenKernel> write_dot(const GroupContext& context);
+Result<WrittenKernel> write_attention(const GroupContext& context);
+// Whether a node is an attention that write_attention() has a kernel for: of floats of up to 32 bits but f8, of heads
+// whose widths are known and at most 256.
+bool has_attention_kernel(const graph::Graph& graph, const graph::Body& body, const graph::Node& node);
 // One op that has kernels of its own.
 Result<WrittenGroup> write_scan(const GroupContext& context);
 Result<WrittenGroup> write_scatter(const GroupContext& context);

@@ -78,7 +78,9 @@ void OrderChooser::find_fixed() {
   std::vector<ValueId> open;
   const auto is_alone = [&](NodeId node) {
     const uint32_t group = grouping_.group_of[node];
-    return group != kNone && grouping_.groups[group].form == Group::Form::kAlone;
+    if (group == kNone) return false;
+    const Group::Form form = grouping_.groups[group].form;
+    return form == Group::Form::kAlone || form == Group::Form::kAttention;
   };
   for (NodeId node = 0; node < body_.nodes.size(); ++node) {
     if (!is_alone(node)) continue;
@@ -212,7 +214,7 @@ void OrderChooser::choose() {
   find_fixed();
   for (uint32_t group = 0; group < grouping_.groups.size(); ++group) {
     const GroupContext context{graph_, grouping_, group, target_};
-    if (context.group().form == Group::Form::kAlone || context.group().form == Group::Form::kDot) continue;
+    if (context.group().form != Group::Form::kMap && context.group().form != Group::Form::kReduce) continue;
     if (auto nest = nest_of(context)) others.emplace(group, std::move(*nest));
   }
   for (const auto& [group, dot] : dots) demand(group, dot);

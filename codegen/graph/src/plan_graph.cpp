@@ -4,6 +4,7 @@
 #include "dot_nest.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/graph/decompose.h"
+#include "kiln/graph/recognise.h"
 #include "kiln/graph/simplify.h"
 #include "kiln/graph/spell_out.h"
 #include "kiln/graph/verify.h"
@@ -352,17 +353,68 @@ bool has_too_rich(const Graph& graph) {
 
 }  // namespace
 
+namespace {
+
+// The ops that have kernels: primitives, and composites that `keep` wants.
+Result<Graph> ops_with_kernels(const Graph& graph, const graph::KeepComposite& keep) {
+  auto out = graph::decompose(graph, keep);
+  // What is spelled out may be made of what is: bodies of conditions, products of convolutions.
+  for (int round = 0; out && round < kMostRounds && has_too_rich(*out); ++round) {
+    out = graph::spell_out(*out, is_too_rich);
+  }
+  if (!out) return out.error();
+  return graph::simplify(*out);
+}
+
+struct Products {
+  int64_t attentions = 0, dots = 0;
+
+  explicit Products(const Graph& graph) {
+    for (const graph::Body& body : graph.bodies) {
+      for (const graph::Node& node : body.nodes) {
+        attentions += node.op == TensorOp::kAttention ? 1 : 0;
+        dots += node.op == TensorOp::kDot ? 1 : 0;
+      }
+    }
+  }
+  int64_t all() const { return 2 * attentions + dots; }
+};
+
+// With attention as one op, where it has a kernel: also what comes as products, scale and softmax. Unless the weights
+// are read by others too, which would compute them twice.
+Result<Graph> ops_with_attention(const Graph& graph) {
+  auto given = ops_with_kernels(graph, has_attention_kernel);
+  if (!given) return given;
+  auto found = graph::recognise(graph);
+  if (!found || !found->found.contains(TensorOp::kAttention)) return given;
+  auto whole = ops_with_kernels(found->graph, has_attention_kernel);
+  if (!whole) return given;
+  const Products before(*given), after(*whole);
+  return after.attentions > before.attentions && after.all() <= before.all() ? whole : given;
+}
+
+// Attention goes apart as the primitives that it is made of.
+bool is_apart(const Graph& graph, const graph::PlanOptions& options) {
+  const std::vector<graph::Node>& nodes = graph.main().nodes;
+  return std::any_of(options.apart.begin(), options.apart.end(),
+                     [&](uint32_t node) { return node < nodes.size() && nodes[node].op == TensorOp::kAttention; });
+}
+
+}  // namespace
+
 Result<Plan> plan_graph(const graph::PlanRequest& request) {
   if (auto sound = graph::verify(request.graph); !sound) return sound.error();
-  auto primitives = graph::decompose(request.graph);
-  if (!primitives) return primitives.error();
-  // What is spelled out may be made of what is: bodies of conditions, products of convolutions.
-  for (int round = 0; round < kMostRounds && has_too_rich(*primitives); ++round) {
-    primitives = graph::spell_out(*primitives, is_too_rich);
-    if (!primitives) return primitives.error();
+  if (request.options.fuse) {
+    const auto simple = ops_with_attention(request.graph);
+    if (!simple) return simple.error();
+    if (!is_apart(*simple, request.options)) {
+      auto plan = Planner(*simple, request).plan();
+      if (plan || Products(*simple).attentions == 0) return plan;
+    }
   }
-  const Graph simple = graph::simplify(*primitives);
-  return Planner(simple, request).plan();
+  const auto simple = ops_with_kernels(request.graph, {});
+  if (!simple) return simple.error();
+  return Planner(*simple, request).plan();
 }
 
 }  // namespace kiln::planner

@@ -31,10 +31,10 @@ Result<std::optional<std::vector<ValueId>>> expand(GraphBuilder& builder, const 
   return std::optional(std::move(out));
 }
 
-bool has_composite(const Graph& graph, const std::function<bool(TensorOp)>& keep) {
+bool has_composite(const Graph& graph, const KeepComposite& keep) {
   for (const Body& body : graph.bodies) {
     for (const Node& node : body.nodes) {
-      if (info(node.op).has(kComposite) && !(keep && keep(node.op))) return true;
+      if (info(node.op).has(kComposite) && !(keep && keep(graph, body, node))) return true;
     }
   }
   return false;
@@ -42,17 +42,18 @@ bool has_composite(const Graph& graph, const std::function<bool(TensorOp)>& keep
 
 }  // namespace
 
-Result<Graph> decompose(const Graph& graph, const std::function<bool(TensorOp)>& keep) {
+Result<Graph> decompose(const Graph& graph, const KeepComposite& keep) {
   if (auto sound = verify(graph); !sound) return sound.error();
   Graph out = graph;
   for (int round = 0; round < kMaxRounds && has_composite(out, keep); ++round) {
-    auto next = rewrite(out,
-                        [&](GraphBuilder& builder, const Body&, const Node& node, std::span<const ValueId> operands,
-                            const AttrList& attrs) -> Result<std::optional<std::vector<ValueId>>> {
-                          const Decomposition decomposition = decomposition_of(node.op);
-                          if (!decomposition || (keep && keep(node.op))) return std::optional<std::vector<ValueId>>();
-                          return expand(builder, node, operands, attrs, decomposition);
-                        });
+    auto next =
+        rewrite(out,
+                [&](GraphBuilder& builder, const Body& body, const Node& node, std::span<const ValueId> operands,
+                    const AttrList& attrs) -> Result<std::optional<std::vector<ValueId>>> {
+                  const Decomposition decomposition = decomposition_of(node.op);
+                  if (!decomposition || (keep && keep(out, body, node))) return std::optional<std::vector<ValueId>>();
+                  return expand(builder, node, operands, attrs, decomposition);
+                });
     if (!next) return next.error();
     out = std::move(*next);
   }

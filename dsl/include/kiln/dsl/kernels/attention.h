@@ -160,17 +160,22 @@ AttendedBlock attend_block(const Value& q, const Value& k, const Value& v, const
   return {at, first, is_inside, top, total};
 }
 
+// What blocks of queries and keys may be tried.
+inline std::vector<SpaceAxis> attention_space() {
+  using enum target::Schedule;
+  return {{"BM", {16, 32, 64, 128}},
+          {"BN", {32, 64, 128, 256}},
+          {"num_warps", {4, 8}},
+          {"num_stages", {1, 2, 3}},
+          {"warp_specialise", target::values_of({kPlain, kProducers, kPersistent, kQueue})}};
+}
+
 // How every form of attention is tuned, and what the tuner is to know of its arrays.
 template <class T, class Def>
 Def attention_hints(Def def) {
-  using enum target::Schedule;
   return std::move(def)
       .where("eq(rem(heads, kv_heads), 0)")
-      .space({{"BM", {16, 32, 64, 128}},
-              {"BN", {32, 64, 128, 256}},
-              {"num_warps", {4, 8}},
-              {"num_stages", {1, 2, 3}},
-              {"warp_specialise", target::values_of({kPlain, kProducers, kPersistent, kQueue})}})
+      .space(attention_space())
       .array("q", "batch*heads*seq*D")
       .array("k", "batch*kv_heads*seq*D")
       .array("v", "batch*kv_heads*seq*D")

@@ -4,6 +4,7 @@
 namespace kiln::planner {
 
 using graph::Body;
+using graph::Family;
 using graph::Graph;
 using graph::kNone;
 using graph::Node;
@@ -12,6 +13,16 @@ Coords add_axes(IndexSpace& space, std::span<const Expr> domain) {
   Coords out;
   for (const Expr& extent : domain) out.push_back(extent == Expr(1) ? Expr() : space.add_axis(extent));
   return out;
+}
+
+bool is_view(TensorOp op) {
+  return (graph::info(op).family == Family::kView && op != TensorOp::kPad) || op == TensorOp::kStopGradient;
+}
+
+bool is_inlineable(TensorOp op) {
+  const Family family = graph::info(op).family;
+  return family == Family::kElementwise || family == Family::kMake || family == Family::kView ||
+         family == Family::kCat || op == TensorOp::kGather || op == TensorOp::kIndex;
 }
 
 bool is_reduced(const Group& group, size_t axis) {
@@ -97,11 +108,11 @@ std::optional<Coords> moved(const Graph& graph, const IndexSpace& space, const N
   }
 }
 
-// Places of what is computed of a product, from its result on.
-class ProductPlaces {
+// Places of what is computed of a product or an attention, from its result on.
+class PlacesBehind {
  public:
-  ProductPlaces(const Graph& graph, const IndexSpace& space, const Grouping& grouping, uint32_t number,
-                const Coords& domain)
+  PlacesBehind(const Graph& graph, const IndexSpace& space, const Grouping& grouping, uint32_t number,
+               const Coords& domain)
       : graph_(graph), space_(space), grouping_(grouping), number_(number), domain_(domain) {}
 
   std::optional<Coords> at(ValueId value) {
@@ -144,8 +155,9 @@ std::optional<Coords> value_place(const Graph& graph, const IndexSpace& space, c
   if (found != group.anchors.end()) {
     return anchor_place(graph, group, static_cast<uint32_t>(found - group.anchors.begin()), domain);
   }
+  if (group.form == Group::Form::kAttention) return PlacesBehind(graph, space, grouping, number, domain).at(value);
   if (group.form == Group::Form::kDot) {
-    if (auto out = ProductPlaces(graph, space, grouping, number, domain).at(value)) return out;
+    if (auto out = PlacesBehind(graph, space, grouping, number, domain).at(value)) return out;
   }
   const std::vector<Expr>& shape = graph.type(graph.main(), value).shape;
   const auto placed = [&](const Coords& coords, const std::vector<Expr>& extents) -> std::optional<Coords> {
