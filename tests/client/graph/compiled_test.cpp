@@ -167,6 +167,41 @@ TEST_P(RandomGraphs, AreTheEvaluators) {
 }
 INSTANTIATE_TEST_SUITE_P(Four, RandomGraphs, testing::Range<uint64_t>(0, 4));
 
+// Attention is a kernel of its own, with blocks that hold more than the small sizes of random graphs.
+class AttentionGraphs : public CompiledGraphs, public testing::WithParamInterface<graph::ElementType> {
+ protected:
+  // q, k and v are rows of one product each, heads beside each other; so is the result.
+  static graph::GraphDef of_rows(graph::ElementType type, int groups, graph::AttentionOptions options, bool hides) {
+    const graph::Dim b = graph::dim("b", 1, 64), m = graph::dim("m", 1, 4096), n = graph::dim("n", 1, 4096);
+    const auto heads = [=](const graph::Tensor& x, const graph::Dim& places, int count) {
+      return permute(reshape(x, {b, places, count, 24}), {0, 2, 1, 3});
+    };
+    return graph::graph("rows",
+                        {graph::input("q", type, {b, m, 96}), graph::input("k", type, {b, n, 24 * groups}),
+                         graph::input("v", type, {b, n, 24 * groups}), graph::input("tokens", graph::i64, {b, n})},
+                        [=](graph::Tensor q, graph::Tensor k, graph::Tensor v, graph::Tensor tokens) {
+                          const graph::Tensor seen = reshape(tokens > 0, {b, 1, 1, n});
+                          const graph::Tensor y = attention(heads(q, m, 4), heads(k, n, groups), heads(v, n, groups),
+                                                            options, hides ? graph::Operand(seen) : graph::Operand());
+                          return tanh(reshape(permute(y, {0, 2, 1, 3}), {b, m, 96}));
+                        });
+  }
+};
+
+TEST_P(AttentionGraphs, AreTheEvaluators) {
+  const std::pair<int, graph::AttentionOptions> forms[] = {{4, {}}, {1, {.causal = true}}, {2, {.window = 70}}};
+  for (const auto& [groups, options] : forms) {
+    const auto def = of_rows(GetParam(), groups, options, groups == 4);
+    ASSERT_TRUE(def.ir()) << def.ir().error().message;
+    for (const auto& [queries, keys] : {std::pair(200, 200), std::pair(1, 333), std::pair(130, 64)}) {
+      const random_graph::Case made{*def.ir(), {{"b", 2}, {"m", queries}, {"n", keys}}};
+      EXPECT_EQ(check(made, 1, keys == 200), Outcome::kChecked);
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Types, AttentionGraphs, testing::Values(graph::f32, graph::bf16, graph::f16),
+                         [](const auto& info) { return std::string(dsl::info(info.param).name); });
+
 class SomeGraphs : public test::GraphService {};
 
 // A dim that only what nothing needs mentions is gone from the plan; who gives its size does not have to know.

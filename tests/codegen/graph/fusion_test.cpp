@@ -100,6 +100,29 @@ GraphDef looked_up() {
       [](Tensor table, Tensor ids, Tensor b) { return embedding(table, ids) * 2.0 + b; });
 }
 
+// Heads beside each other in the rows of one tensor, and in those of the result.
+GraphDef heads_in_rows() {
+  return graph::graph("heads_in_rows", {input("x", f32, {2, kRows, 3 * kColumns}), input("t", graph::i64, {2, kRows})},
+                      [](Tensor x, Tensor t) {
+                        const auto heads = [&](int part) {
+                          const Tensor own =
+                              x(graph::all, graph::all, graph::range(kColumns * part, kColumns * (part + 1)));
+                          return permute(reshape(own, {2, kRows, 3, kColumns / 3}), {0, 2, 1, 3});
+                        };
+                        const Tensor seen = reshape(t != 0, {2, 1, 1, kRows});
+                        const Tensor y = attention(heads(0), heads(1), heads(2), {.causal = true}, seen);
+                        return reshape(permute(y, {0, 2, 1, 3}), {2, kRows, kColumns});
+                      });
+}
+GraphDef attention_and_layer() {
+  return graph::graph("attention_and_layer",
+                      {input("q", f32, {2, 3, kRows, 32}), input("k", f32, {2, 3, kRows, 32}),
+                       input("v", f32, {2, 3, kRows, 32}), input("w", f32, {kColumns, kColumns})},
+                      [](Tensor q, Tensor k, Tensor v, Tensor w) {
+                        return linear(reshape(permute(attention(q, k, v), {0, 2, 1, 3}), {2, kRows, kColumns}), w);
+                      });
+}
+
 const Program kPrograms[] = {
     {"an elementwise chain with a broadcast", chain, 1, 2 * kMatrix + kRow},
     {"views of both operands", turned, 1, 3 * kMatrix},
@@ -113,6 +136,8 @@ const Program kPrograms[] = {
     {"two results of one operand", two_of_one, 1, 3 * kMatrix},
     {"a step of Adam", adam, 1, 7 * kRow + 8},
     {"two parts of one result", joined, 1, 4 * kMatrix},
+    {"attention of heads in rows", heads_in_rows, 1, 2 * 4 * kMatrix + 2 * kRows * 8},
+    {"attention and a layer", attention_and_layer, 2, 2 * 6 * kMatrix + kColumns * kColumns * 4},
     {"rows of a table", looked_up, 1, 1000 * kRow + kRows * 8 + kRow + kMatrix},
 };
 
