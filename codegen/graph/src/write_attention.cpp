@@ -37,6 +37,8 @@ struct AttentionNest {
   Nest nest;
   std::vector<LaneAxis> outer;  // batch, heads of k, heads of q that share one: a program has one place of each
   LaneAxis m, n, d, e;          // queries, keys, the width of both, that of values
+  // A single query: those of the heads that share keys are a block, so that these are read once.
+  bool has_heads_as_rows = false;
   StepId q = 0, k = 0, v = 0;
   std::optional<StepId> mask = {};
   std::vector<Stored> stores = {};
@@ -77,8 +79,10 @@ Result<AttentionNest> attention_nest(const GroupContext& context) {
 
   AttentionNest out{.nest = {IndexSpace(graph.dims), {}, {}}, .outer = {}, .m = {}, .n = {}, .d = {}, .e = {}};
   IndexSpace& space = out.nest.space;
-  for (const Expr& extent : {q[0], k[1], *heads}) out.outer.push_back(lane_axis(space, extent));
-  out.m = lane_axis(space, q[2]);
+  out.has_heads_as_rows = q[2] == Expr(1) && *heads != Expr(1);
+  for (const Expr& extent : {q[0], k[1]}) out.outer.push_back(lane_axis(space, extent));
+  if (!out.has_heads_as_rows) out.outer.push_back(lane_axis(space, *heads));
+  out.m = lane_axis(space, out.has_heads_as_rows ? *heads : q[2]);
   out.n = lane_axis(space, k[2]);
   out.d = lane_axis(space, q[3]);
   out.e = lane_axis(space, context.type(operands[2]).shape[3]);
@@ -90,12 +94,14 @@ Result<AttentionNest> attention_nest(const GroupContext& context) {
   if (out.scale == 0) out.scale = 1 / std::sqrt(static_cast<double>(*width));
   out.sees_itself = graph::at_most(graph.dims, q[2], k[2]) == graph::Known::kYes;
 
-  const Expr batch = out.outer[0].place, kv_head = out.outer[1].place, head = kv_head * *heads + out.outer[2].place;
-  const Coords result{batch, head, out.m.place, out.e.place};
+  const Expr batch = out.outer[0].place, kv_head = out.outer[1].place;
+  const Expr head = kv_head * *heads + (out.has_heads_as_rows ? out.m.place : out.outer[2].place);
+  const Expr query = out.has_heads_as_rows ? Expr() : out.m.place;
+  const Coords result{batch, head, query, out.e.place};
   NestBuilder builder(
       graph, out.nest, [&](ValueId value) { return source_of(graph, context.grouping, context.number, value); },
       [&](uint32_t) { return result; });
-  const auto at_q = builder.at(operands[0], {batch, head, out.m.place, out.d.place});
+  const auto at_q = builder.at(operands[0], {batch, head, query, out.d.place});
   const auto at_k = builder.at(operands[1], {batch, kv_head, out.n.place, out.d.place});
   const auto at_v = builder.at(operands[2], {batch, kv_head, out.n.place, out.e.place});
   if (!at_q || !at_k || !at_v) return not_written(graph, node);
@@ -103,7 +109,7 @@ Result<AttentionNest> attention_nest(const GroupContext& context) {
   out.k = *at_k;
   out.v = *at_v;
   if (operands.size() > 3 && operands[3] != graph::kNoValue) {
-    const Coords scores{batch, head, out.m.place, out.n.place};
+    const Coords scores{batch, head, query, out.n.place};
     out.mask = builder.at(operands[3], mask_place(context.type(operands[3]).shape, scores));
     if (!out.mask) return not_written(graph, node);
   }
@@ -183,6 +189,8 @@ class AttentionWriter {
 
   // Scores are products until they are raised: scaled there, in one step.
   bool scales_late() const { return at_.scale > 0 && !at_.adds_mask(); }
+  // So many places does a block of queries stand at.
+  lang::Const span() const { return at_.has_heads_as_rows ? lang::Const(1) : bm_; }
   // Whether a row may see nothing in a block.
   bool may_be_blind() const { return at_.mask || at_.window != 0 || (at_.causal && !at_.sees_itself); }
 
@@ -192,9 +200,9 @@ class AttentionWriter {
   const lang::Const bm_, bn_;
   StepEmitter scalars_;
   std::vector<Value> places_;  // of the outer axes
-  Value first_;                // query of the block, i32
-  Value last_seen_;            // the place of k at which that query stands, i32
-  Value queries_, keys_;       // how many
+  Value first_;                // row of the block, i32
+  Value stands_at_;            // place of k of the first query of the block, i32
+  Value rows_, keys_;          // how many
 };
 
 // All of a head, in one block; matrix units have no narrower ones.
@@ -220,9 +228,9 @@ void AttentionWriter::bind_outer(StepEmitter& emitter) const {
 
 // A block of queries of a head. Those that see the most keys come first: what is left for the end is short.
 void AttentionWriter::bind_program() {
-  queries_ = extent(at_.m);
+  rows_ = extent(at_.m);
   keys_ = extent(at_.n);
-  const Value blocks = lang::cdiv(queries_, bm_);
+  const Value blocks = lang::cdiv(rows_, bm_);
   Value programs = blocks;
   for (const LaneAxis& axis : at_.outer) {
     if (axis.axis != kNoAxis) programs = programs * extent(axis);
@@ -240,7 +248,7 @@ void AttentionWriter::bind_program() {
   const Value block = program % blocks;
   first_ = (at_.causal ? blocks - 1 - block : block) * bm_;
   lang::assume(first_, {.low = 0});
-  last_seen_ = first_ + keys_ - queries_;
+  stands_at_ = at_.has_heads_as_rows ? keys_ - 1 : first_ + keys_ - rows_;
 }
 
 Matrix AttentionWriter::matrix(StepId step, const LaneAxis& rows, const LaneAxis& columns) {
@@ -281,7 +289,7 @@ Value AttentionWriter::load(const Matrix& matrix, const Value& start, const lang
 
 Value AttentionWriter::sees(const Value& start) const {
   const Value key = lang::expand_dims(lang::arange(0, bn_) + start, 0);
-  const Value own = lang::expand_dims(lang::arange(0, bm_) + last_seen_, 1);
+  const Value own = lang::expand_dims(lang::arange(0, span()) + stands_at_, 1);
   const auto window = static_cast<int32_t>(at_.window);
   if (!at_.causal) return key > own - window;
   return at_.window == 0 ? key <= own : (key <= own) & (key > own - window);
@@ -289,8 +297,8 @@ Value AttentionWriter::sees(const Value& start) const {
 
 // Whether a query does not see a key of the block.
 Value AttentionWriter::is_edge(const Value& start) const {
-  const Value ahead = start + bn_ > last_seen_ + 1;
-  const Value behind = start <= last_seen_ + (bm_ - 1) - static_cast<int32_t>(at_.window);
+  const Value ahead = start + bn_ > stands_at_ + 1;
+  const Value behind = start <= stands_at_ + (span() - 1) - static_cast<int32_t>(at_.window);
   if (at_.window == 0) return ahead;
   return at_.causal ? ahead | behind : behind;
 }
@@ -312,10 +320,12 @@ Value AttentionWriter::scores(const Value& query, const Matrix& keys, const Valu
   Value products = lang::dot(query, lang::trans(load(keys, start, bn_)));
   if (!scales_late()) products = products * static_cast<float>(at_.scale);
   products = masked(products, start, is_whole);
-  const auto shown = [&](const Value& where) { return lang::where(where, products, lang::kernels::kLowest); };
+  const auto shown = [&](const Value& where) {
+    return lang::where(lang::broadcast_to(where, {bm_, bn_}), products, lang::kernels::kLowest);
+  };
   if (!is_whole) {
     const Value inside = lang::expand_dims(lang::arange(0, bn_) + start < keys_, 0);
-    return shown(at_.is_masked_by_place() ? inside & sees(start) : lang::broadcast_to(inside, {bm_, bn_}));
+    return shown(at_.is_masked_by_place() ? inside & sees(start) : inside);
   }
   if (!at_.is_masked_by_place()) return products;
   return lang::if_(is_edge(start), [&] { return shown(sees(start)); }, [&] { return products; });
@@ -361,8 +371,8 @@ void AttentionWriter::write() {
   const Value query = load(of_q, first_, bm_);
   // The keys that the block sees, and those of them that lie in whole blocks.
   Value begin = lang::full({}, 0, ElementType::kI32), end = keys_;
-  if (at_.causal) end = lang::min(end, lang::max(last_seen_ + bm_, 0));
-  if (at_.window != 0) begin = lang::max(last_seen_ - static_cast<int32_t>(at_.window - 1), 0) / bn_ * bn_;
+  if (at_.causal) end = lang::min(end, lang::max(stands_at_ + span(), 0));
+  if (at_.window != 0) begin = lang::max(stands_at_ - static_cast<int32_t>(at_.window - 1), 0) / bn_ * bn_;
   const Value whole = lang::min(lang::cdiv(end, bn_), keys_ / bn_) * bn_;
 
   lang::Var top = lang::full({bm_}, lang::kernels::kLowest, ElementType::kF32);
@@ -387,6 +397,14 @@ void AttentionWriter::write() {
   // A row that sees nothing is 0.
   const Value all = total;
   store(sum * lang::expand_dims(1.0f / lang::where(all == 0.0f, 1.0f, all), 1));
+}
+
+// On CPUs larger blocks are hardly faster than small ones, which leave fewer rows beyond the last query.
+int64_t cpu_rows(const Expr& extent) {
+  int64_t out = block_for(extent, 64);
+  const int64_t count = extent.as_constant().value_or(out);
+  while (out > 16 && (count + out - 1) / out * out > count + count / 16) out /= 2;
+  return out;
 }
 
 void set_defaults(dsl::Kernel& kernel, const AttentionNest& nest) {
@@ -431,7 +449,7 @@ Result<WrittenKernel> write_attention(const GroupContext& context) {
   std::vector<StepId> wanted{nest->q, nest->k, nest->v};
   if (nest->mask) wanted.push_back(*nest->mask);
   for (const Stored& store : nest->stores) wanted.push_back(store.step);
-  const ConstParam consts[] = {{"BM", block_for(nest->m.extent, 64)}, {"BN", block_for(nest->n.extent, 128)}};
+  const ConstParam consts[] = {{"BM", cpu_rows(nest->m.extent)}, {"BN", block_for(nest->n.extent, 128)}};
   Signature signature = signature_of(nest->nest, nest->stores, wanted, consts);
   auto kernel = dsl::trace_kernel(
       group_name(context.graph, context.group(), context.grouping, context.number), signature.params,

@@ -123,6 +123,25 @@ TEST_P(AttentionOf, MasksThatBroadcast) {
   }
 }
 
+// One query of each head: those that share keys are rows of one block.
+TEST_P(AttentionOf, SingleQueriesOfGroups) {
+  const Shape shape{.heads = 20, .groups = 2, .queries = 1};
+  using Extents = std::vector<Dim>;
+  for (const Extents& extents : {Extents{2, 20, 1, 150}, Extents{2, 1, 1, 150}, Extents{20, 1, 1}}) {
+    for (const dsl::ElementType element : {i1, GetParam()}) {
+      for (const int64_t window : {0, 20}) {
+        expect_right(masked(shape, GetParam(), input("mask", element, extents), {.causal = true, .window = window}), {},
+                     1);
+      }
+    }
+  }
+  const Dim n = graph::dim("n", 0, 4096), g = graph::dim("g", 1, 8);
+  for (const int64_t keys : {0, 1, 70, 128}) {
+    expect_right(plain({.heads = 4 * g, .groups = g, .queries = 1, .keys = n}, GetParam(), {.window = 3}),
+                 {{"n", keys}, {"g", 2}}, 1);
+  }
+}
+
 // Dims for all that may differ between two runs.
 TEST_P(AttentionOf, SizesThatAreKnownWhenItRuns) {
   const Dim b = graph::dim("b", 1, 64), m = graph::dim("m", 1, 4096), n = graph::dim("n", 1, 4096),
