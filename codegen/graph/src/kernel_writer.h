@@ -92,6 +92,8 @@ Result<WrittenKernel> write_attention(const GroupContext& context);
 // Whether a node is an attention that write_attention() has a kernel for: of floats of up to 32 bits but f8, of heads
 // whose widths are known and at most 256.
 bool has_attention_kernel(const graph::Graph& graph, const graph::Body& body, const graph::Node& node);
+// Whether the body multiplies its queries and keys elsewhere too, as a gradient does, which wants the weights.
+bool shares_scores(const graph::Body& body, const graph::Node& attention);
 // One op that has kernels of its own.
 Result<WrittenGroup> write_scan(const GroupContext& context);
 Result<WrittenGroup> write_scatter(const GroupContext& context);

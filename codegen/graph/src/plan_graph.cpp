@@ -366,31 +366,32 @@ Result<Graph> ops_with_kernels(const Graph& graph, const graph::KeepComposite& k
   return graph::simplify(*out);
 }
 
-struct Products {
-  int64_t attentions = 0, dots = 0;
-
-  explicit Products(const Graph& graph) {
-    for (const graph::Body& body : graph.bodies) {
-      for (const graph::Node& node : body.nodes) {
-        attentions += node.op == TensorOp::kAttention ? 1 : 0;
-        dots += node.op == TensorOp::kDot ? 1 : 0;
-      }
-    }
-  }
-  int64_t all() const { return 2 * attentions + dots; }
-};
-
-// With attention as one op, where it has a kernel: also what comes as products, scale and softmax. Unless the weights
-// are read by others too, which would compute them twice.
+// As one op stays what has a kernel, and whose scores nobody else wants: they would be computed twice.
 Result<Graph> ops_with_attention(const Graph& graph) {
-  auto given = ops_with_kernels(graph, has_attention_kernel);
+  auto out = ops_with_kernels(graph, has_attention_kernel);
+  if (!out) return out;
+  return ops_with_kernels(*out, [](const Graph& whole, const graph::Body& body, const graph::Node& node) {
+    return has_attention_kernel(whole, body, node) && !shares_scores(body, node);
+  });
+}
+
+int64_t count_attentions(const Graph& graph) {
+  int64_t out = 0;
+  for (const graph::Body& body : graph.bodies) {
+    out += std::count_if(body.nodes.begin(), body.nodes.end(),
+                         [](const graph::Node& node) { return node.op == TensorOp::kAttention; });
+  }
+  return out;
+}
+
+// Also where it comes as products, scale and softmax.
+Result<Graph> ops_with_found_attention(const Graph& graph) {
+  auto given = ops_with_attention(graph);
   if (!given) return given;
-  auto found = graph::recognise(graph);
+  const auto found = graph::recognise(graph);
   if (!found || !found->found.contains(TensorOp::kAttention)) return given;
-  auto whole = ops_with_kernels(found->graph, has_attention_kernel);
-  if (!whole) return given;
-  const Products before(*given), after(*whole);
-  return after.attentions > before.attentions && after.all() <= before.all() ? whole : given;
+  auto out = ops_with_attention(found->graph);
+  return out && count_attentions(*out) > count_attentions(*given) ? out : given;
 }
 
 // Attention goes apart as the primitives that it is made of.
@@ -405,11 +406,11 @@ bool is_apart(const Graph& graph, const graph::PlanOptions& options) {
 Result<Plan> plan_graph(const graph::PlanRequest& request) {
   if (auto sound = graph::verify(request.graph); !sound) return sound.error();
   if (request.options.fuse) {
-    const auto simple = ops_with_attention(request.graph);
+    const auto simple = ops_with_found_attention(request.graph);
     if (!simple) return simple.error();
     if (!is_apart(*simple, request.options)) {
       auto plan = Planner(*simple, request).plan();
-      if (plan || Products(*simple).attentions == 0) return plan;
+      if (plan || count_attentions(*simple) == 0) return plan;
     }
   }
   const auto simple = ops_with_kernels(request.graph, {});

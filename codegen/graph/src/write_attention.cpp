@@ -443,6 +443,32 @@ bool has_attention_kernel(const Graph& graph, const graph::Body& body, const Nod
          fits(graph.type(body, operands[2]).shape[3]) && graph::exact_quotient(graph.dims, q.shape[1], k.shape[1]);
 }
 
+namespace {
+
+// What a tensor is a view or a cast of.
+ValueId source_behind(const graph::Body& body, ValueId value) {
+  for (;;) {
+    const NodeId number = body.values[value].node;
+    if (number == graph::kNone) return value;
+    const Node& node = body.nodes[number];
+    if (!is_view(node.op) && node.op != TensorOp::kCast) return value;
+    value = body.operands_of(node)[0];
+  }
+}
+
+}  // namespace
+
+bool shares_scores(const graph::Body& body, const Node& attention) {
+  const auto of = body.operands_of(attention);
+  const ValueId q = source_behind(body, of[0]), k = source_behind(body, of[1]);
+  return std::any_of(body.nodes.begin(), body.nodes.end(), [&](const Node& node) {
+    if (node.op != TensorOp::kDot) return false;
+    const auto operands = body.operands_of(node);
+    const ValueId a = source_behind(body, operands[0]), b = source_behind(body, operands[1]);
+    return (a == q && b == k) || (a == k && b == q);
+  });
+}
+
 Result<WrittenKernel> write_attention(const GroupContext& context) {
   auto nest = attention_nest(context);
   if (!nest) return nest.error();

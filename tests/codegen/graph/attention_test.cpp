@@ -4,6 +4,7 @@
 #include "graph/compare.h"
 #include "graph/random_graph.h"
 #include "kiln/graph/decompose.h"
+#include "kiln/graph/differentiate.h"
 #include "kiln/graph/graph.h"
 #include "kiln/graph/text.h"
 #include "kiln/planner/plan_graph.h"
@@ -297,6 +298,21 @@ TEST(AttentionForms, AreFoundInPrimitives) {
   const graph::Plan plan = plan_of(*weighed.ir());
   EXPECT_EQ(attentions(plan), 0u);
   EXPECT_EQ(check(*weighed.ir(), plan, {}), "");
+}
+
+// A gradient wants the weights: both are made of one softmax.
+TEST(AttentionForms, AreDecomposedWhereAGradientIsToo) {
+  const auto loss = graph::graph("loss", qkv({.keys = 37}, f32), [](Tensor q, Tensor k, Tensor v) {
+    return sum(attention(q, k, v, {.causal = true}) * 0.1);
+  });
+  const auto both = graph::value_and_grad(loss, {"q", "k", "v"});
+  ASSERT_TRUE(both.ir().ok()) << both.ir().error().message;
+  const graph::Plan plan = plan_of(*both.ir());
+  EXPECT_EQ(attentions(plan), 0u);
+  const auto primitives = graph::decompose(*both.ir());
+  ASSERT_TRUE(primitives.ok()) << primitives.error().message;
+  EXPECT_EQ(plan.launches.size(), plan_of(*primitives).launches.size());
+  EXPECT_EQ(check(*both.ir(), plan, {}), "");
 }
 
 // In a loop, whose body is planned by itself.
