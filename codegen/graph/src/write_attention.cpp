@@ -399,12 +399,22 @@ void AttentionWriter::write() {
   store(sum * lang::expand_dims(1.0f / lang::where(all == 0.0f, 1.0f, all), 1));
 }
 
-// On CPUs larger blocks are hardly faster than small ones, which leave fewer rows beyond the last query.
+// On CPUs larger blocks of queries are hardly faster than small ones, which leave fewer rows beyond the last query.
 int64_t cpu_rows(const Expr& extent) {
   int64_t out = block_for(extent, 64);
   const int64_t count = extent.as_constant().value_or(out);
   while (out > 16 && (count + out - 1) / out * out > count + count / 16) out /= 2;
   return out;
+}
+
+// Keys in blocks of one size; all of them in one if they are few. Few rows read keys once, and want a block that is
+// still in the nearest cache when its values are multiplied.
+int64_t cpu_keys(const Expr& extent, int64_t rows) {
+  const auto count = extent.as_constant();
+  const int64_t usual = rows <= 8 ? 32 : 128, most = rows > 8 && count && *count <= 256 ? 256 : usual;
+  if (!count || *count <= 8) return block_for(extent, most);
+  const int64_t blocks = (*count + most - 1) / most;
+  return ((*count + blocks - 1) / blocks + 7) / 8 * 8;
 }
 
 void set_defaults(dsl::Kernel& kernel, const AttentionNest& nest) {
@@ -475,7 +485,8 @@ Result<WrittenKernel> write_attention(const GroupContext& context) {
   std::vector<StepId> wanted{nest->q, nest->k, nest->v};
   if (nest->mask) wanted.push_back(*nest->mask);
   for (const Stored& store : nest->stores) wanted.push_back(store.step);
-  const ConstParam consts[] = {{"BM", cpu_rows(nest->m.extent)}, {"BN", block_for(nest->n.extent, 128)}};
+  const int64_t rows = cpu_rows(nest->m.extent);
+  const ConstParam consts[] = {{"BM", rows}, {"BN", cpu_keys(nest->n.extent, rows)}};
   Signature signature = signature_of(nest->nest, nest->stores, wanted, consts);
   auto kernel = dsl::trace_kernel(
       group_name(context.graph, context.group(), context.grouping, context.number), signature.params,

@@ -199,6 +199,20 @@ TEST_P(AttentionGraphs, AreTheEvaluators) {
     }
   }
 }
+// Extents that are numbers, which blocks are made for.
+TEST_P(AttentionGraphs, OfKnownSizesAreTheEvaluators) {
+  for (const auto& [queries, keys, width] : {std::tuple(197, 197, 24), std::tuple(1, 300, 40), std::tuple(5, 7, 3)}) {
+    const auto known = graph::graph(
+        "known",
+        {graph::input("q", GetParam(), {2, 6, queries, width}), graph::input("k", GetParam(), {2, 2, keys, width}),
+         graph::input("v", GetParam(), {2, 2, keys, width}), graph::input("bias", GetParam(), {6, queries, keys})},
+        [](graph::Tensor q, graph::Tensor k, graph::Tensor v, graph::Tensor bias) {
+          return attention(q, k, v, {.causal = true}, bias);
+        });
+    ASSERT_TRUE(known.ir()) << known.ir().error().message;
+    EXPECT_EQ(check({*known.ir(), {}}, 1, false), Outcome::kChecked);
+  }
+}
 INSTANTIATE_TEST_SUITE_P(Types, AttentionGraphs, testing::Values(graph::f32, graph::bf16),
                          [](const auto& info) { return std::string(dsl::info(info.param).name); });
 
