@@ -10,6 +10,20 @@ using graph::Node;
 
 namespace {
 
+// Each element of a cat is looked for in all of its parts.
+constexpr uint32_t kMostParts = 4;
+
+}  // namespace
+
+bool is_cat_of_many(const Graph& graph, const Node& node) {
+  if (node.op != TensorOp::kCat || node.operand_count <= kMostParts) return false;
+  const auto parts = graph.main().operands_of(node);
+  const auto shape = [&](ValueId part) -> const std::vector<Expr>& { return graph.type(graph.main(), part).shape; };
+  return std::all_of(parts.begin(), parts.end(), [&](ValueId part) { return shape(part) == shape(parts[0]); });
+}
+
+namespace {
+
 bool is_reduce_anchor(TensorOp op) { return graph::info(op).family == Family::kReduce; }
 
 // A group that is still growing, with the nest in which it is tried what can be computed in it.
@@ -40,7 +54,7 @@ class Grouper {
     find_readers();
     for (NodeId n = 0; n < body_.nodes.size(); ++n) place_in_memory(n);
     find_roots();
-    sort();
+    sort_groups(out_);
     return std::move(out_);
   }
 
@@ -61,6 +75,7 @@ class Grouper {
 
   void place(NodeId number);
   bool join_reduction(NodeId number, const Groups& reached);
+  bool join_bag(NodeId number, const Groups& reached);
   bool join(NodeId number, const Groups& reached);
   void add_to(uint32_t group, NodeId number, const Groups& reached);
 
@@ -83,7 +98,6 @@ class Grouper {
   bool takes(uint32_t group, NodeId number, const Groups& reached);
   void need(NodeId number);
   void find_roots();
-  void sort();
 
   const Graph& graph_;
   const Body& body_;
@@ -231,6 +245,27 @@ bool Grouper::join_reduction(NodeId number, const Groups& reached) {
   return false;
 }
 
+// Bags of several tables are one kernel; more make it slow to compile.
+constexpr size_t kMostBags = 8;
+
+// Those of as many columns that begin at the same places.
+bool Grouper::join_bag(NodeId number, const Groups& reached) {
+  const Node& node = body_.nodes[number];
+  const auto is_alike = [&](const Group& group) {
+    if (group.form != Group::Form::kAlone || group.anchors.size() >= kMostBags) return false;
+    const Node& first = body_.nodes[group.anchors[0]];
+    return first.op == node.op && body_.operands_of(first)[2] == body_.operands_of(node)[2] &&
+           group.domain == type(node.first_result).shape;
+  };
+  for (size_t i = out_.groups.size(), tried = 0; i-- > 0 && tried < 64; ++tried) {
+    const auto group = static_cast<uint32_t>(i);
+    if (!is_alike(out_.groups[i]) || reached.contains(group) || !may_join(reached, group)) continue;
+    add_anchor(group, number, reached);
+    return true;
+  }
+  return false;
+}
+
 bool Grouper::join(NodeId number, const Groups& reached) {
   joins_ = false;
   const Node& node = body_.nodes[number];
@@ -266,6 +301,7 @@ void Grouper::place(NodeId number) {
     add_anchor(group, number, reach);
     return;
   }
+  if (node.op == TensorOp::kEmbeddingBag && may_fuse(number) && join_bag(number, reach)) return;
   const Group::Form form = node.op == TensorOp::kDot         ? Group::Form::kDot
                            : node.op == TensorOp::kAttention ? Group::Form::kAttention
                                                              : Group::Form::kAlone;
@@ -277,10 +313,11 @@ void Grouper::place(NodeId number) {
 // Of the ops that have kernels of their own: those that compute what they read where they read it.
 bool reads_once(TensorOp op) {
   const Family family = graph::info(op).family;
-  return family == Family::kScan || family == Family::kOrder || op == TensorOp::kScatter || op == TensorOp::kIndexPut;
+  return family == Family::kScan || family == Family::kOrder || op == TensorOp::kScatter || op == TensorOp::kIndexPut ||
+         op == TensorOp::kEmbeddingBag;
 }
 
-bool reads_often(TensorOp op) { return op == TensorOp::kDot || op == TensorOp::kSort || op == TensorOp::kTopk; }
+bool reads_often(TensorOp op) { return op == TensorOp::kDot; }
 
 // What a view is of. Views of views have one source.
 void Grouper::keep_source(ValueId value) {
@@ -299,9 +336,6 @@ void Grouper::keep_operands(const Node& node) {
     if (operand != graph::kNoValue && body_.values[operand].node != kNone) out_.in_memory[operand] = true;
   }
 }
-
-// Each element of a cat is looked for in all of its parts.
-constexpr uint32_t kMostParts = 4;
 
 // A product reads an operand many times over: of what is computed before it, only views and casts are read through, and
 // cats of few parts.
@@ -378,9 +412,10 @@ void Grouper::keep_in_memory() {
       cost[n] = std::min<int64_t>(cost[n] + cost[from], int64_t{1} << 40);
     }
     if (out_.group_of[n] != kNone || !is_inlineable(node.op)) continue;
+    const bool is_wide = is_cat_of_many(graph_, node) && node.operand_count > 2 * kMostParts;
     const bool is_own = !may_fuse(n) && !is_view(node.op) && graph::info(node.op).family != Family::kMake;
     const bool is_cut_up = slices[n] >= kManySlices && cost[n] >= kWorthKeeping;
-    if (cost[n] > kManySteps || is_own || is_cut_up || kept_.contains(n)) {
+    if (cost[n] > kManySteps || is_own || is_wide || is_cut_up || kept_.contains(n)) {
       out_.in_memory[node.first_result] = true;
       cost[n] = 0;
     }
@@ -475,6 +510,12 @@ void Grouper::place_in_memory(NodeId number) {
   reach_[number] = reach;
   if (!out_.in_memory[value]) return;
   if (node.op == TensorOp::kConstant && std::get<std::vector<uint64_t>>(graph_.attrs(node)[2]).size() != 1) return;
+  if (is_cat_of_many(graph_, node)) {
+    const uint32_t own = add_group(Group::Form::kMap, type(body_.operands_of(node)[0]).shape, number);
+    add_to(own, number, reach);
+    drafts_[own].stores = kMostJoined;
+    return need(number);
+  }
   const Expr count = graph::element_count(type(value).shape);
   uint32_t home = kNone;
   for (size_t i = out_.groups.size(), tried = 0; may_fuse(number) && i-- > 0 && tried < 16 && home == kNone;) {
@@ -501,39 +542,6 @@ void Grouper::find_roots() {
       if (is_alone) out_.in_memory[value] = true;
       if (out_.in_memory[value]) out_.groups[group].roots.push_back(value);
     }
-  }
-}
-
-// In an order in which each group comes behind those it needs; the first that can, by the first of its nodes.
-void Grouper::sort() {
-  const size_t count = out_.groups.size();
-  std::vector<NodeId> last(count);
-  for (NodeId n = 0; n < body_.nodes.size(); ++n) {
-    if (out_.group_of[n] != kNone) last[out_.group_of[n]] = n;
-  }
-  std::vector<uint32_t> order, place(count, kNone);
-  std::vector<uint8_t> state(count);
-  std::vector<uint32_t> by_node(count);
-  for (uint32_t i = 0; i < count; ++i) by_node[i] = i;
-  std::sort(by_node.begin(), by_node.end(), [&](uint32_t a, uint32_t b) { return last[a] < last[b]; });
-  const std::function<void(uint32_t)> visit = [&](uint32_t group) {
-    if (state[group] != 0) return;
-    state[group] = 1;
-    for (const uint32_t other : out_.groups[group].needs) visit(other);
-    place[group] = static_cast<uint32_t>(order.size());
-    order.push_back(group);
-  };
-  for (const uint32_t group : by_node) visit(group);
-  std::vector<Group> sorted;
-  for (const uint32_t group : order) {
-    sorted.push_back(std::move(out_.groups[group]));
-    std::set<uint32_t> needs;
-    for (const uint32_t other : sorted.back().needs) needs.insert(place[other]);
-    sorted.back().needs = std::move(needs);
-  }
-  out_.groups = std::move(sorted);
-  for (uint32_t& group : out_.group_of) {
-    if (group != kNone) group = place[group];
   }
 }
 

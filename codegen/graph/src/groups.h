@@ -60,6 +60,9 @@ struct GroupingOptions {
 // Of a graph of primitives whose calls are inlined.
 Grouping group_nodes(const graph::Graph& graph, const GroupingOptions& options);
 
+// In an order in which each group comes behind those it needs; the first that can, by the first of its nodes.
+void sort_groups(Grouping& grouping);
+
 // How the values of a group come to be, for its nest.
 Source source_of(const graph::Graph& graph, const Grouping& grouping, uint32_t group, ValueId value);
 
@@ -84,5 +87,7 @@ std::optional<Coords> value_place(const graph::Graph& graph, const IndexSpace& s
 // Whether a node can be computed where it is read.
 bool is_inlineable(TensorOp op);
 bool is_view(TensorOp op);
+// A cat of many parts of one shape. It goes to memory as a group over the domain of a part.
+bool is_cat_of_many(const graph::Graph& graph, const graph::Node& node);
 
 }  // namespace kiln::planner

@@ -348,6 +348,8 @@ Result<WrittenGroup> write_alone(const GroupContext& context) {
     case TensorOp::kSort:
     case TensorOp::kTopk:
       return write_order(context);
+    case TensorOp::kEmbeddingBag:
+      return write_bag(context);
     case TensorOp::kHistogram:
       return write_histogram(context);
     case TensorOp::kKernel:
@@ -362,6 +364,11 @@ Result<WrittenGroup> write_alone(const GroupContext& context) {
 Result<WrittenGroup> write_group(const GroupContext& context) {
   const Group::Form form = context.group().form;
   if (form == Group::Form::kAlone) return write_alone(context);
+  const graph::Body& body = context.graph.main();
+  if (form == Group::Form::kMap &&
+      is_cat_of_many(context.graph, body.nodes[body.values[context.group().roots[0]].node])) {
+    return write_cat(context);
+  }
   if (form == Group::Form::kMap || form == Group::Form::kReduce) return write_nest(context);
   auto kernel = form == Group::Form::kDot ? write_dot(context) : write_attention(context);
   if (!kernel) return kernel.error();

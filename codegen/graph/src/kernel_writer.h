@@ -94,10 +94,13 @@ Result<WrittenKernel> write_attention(const GroupContext& context);
 bool has_attention_kernel(const graph::Graph& graph, const graph::Body& body, const graph::Node& node);
 // Whether the body multiplies its queries and keys elsewhere too, as a gradient does, which wants the weights.
 bool shares_scores(const graph::Body& body, const graph::Node& attention);
+// Of a group whose root is_cat_of_many.
+Result<WrittenGroup> write_cat(const GroupContext& context);
 // One op that has kernels of its own.
 Result<WrittenGroup> write_scan(const GroupContext& context);
 Result<WrittenGroup> write_scatter(const GroupContext& context);
 Result<WrittenGroup> write_order(const GroupContext& context);
+Result<WrittenGroup> write_bag(const GroupContext& context);
 Result<WrittenGroup> write_histogram(const GroupContext& context);
 Result<WrittenGroup> write_tile_kernel(const GroupContext& context);
 

@@ -5,8 +5,13 @@
 
 namespace kiln::planner {
 
-// So many places of a line are sorted in a tile; a GPU's compiler takes seconds for more.
-inline int64_t most_in_tile(const GroupContext& context) { return context.on_cpu() ? 8192 : 2048; }
+// So many places of a line are sorted in a tile. A GPU's compiler takes seconds for more. A CPU's kernel sorts by
+// digits, so that a line of any length costs the same for each place; where the extent is not known, all places of the
+// tile cost something.
+inline int64_t most_in_tile(const GroupContext& context, const Expr& extent) {
+  if (!context.on_cpu()) return 2048;
+  return extent.as_constant() ? int64_t{1} << 20 : 8192;
+}
 
 // Whether a comes before b.
 lang::Value is_less(const lang::Value& a, const lang::Value& b, ElementType element);

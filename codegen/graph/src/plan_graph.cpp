@@ -339,6 +339,11 @@ bool has_product(const Graph& graph, const graph::Body& body, const graph::Node&
   return (a == ElementType::kI8 || a == ElementType::kU8) && to != ElementType::kI64 && to != ElementType::kU64;
 }
 
+// Composites that have kernels of their own in any case.
+bool has_kernel(const Graph&, const graph::Body&, const graph::Node& node) {
+  return node.op == TensorOp::kEmbeddingBag;
+}
+
 constexpr int kMostRounds = 8;
 
 bool is_too_rich(const Graph& graph, const graph::Body& body, const graph::Node& node) {
@@ -357,7 +362,9 @@ namespace {
 
 // The ops that have kernels: primitives, and composites that `keep` wants.
 Result<Graph> ops_with_kernels(const Graph& graph, const graph::KeepComposite& keep) {
-  auto out = graph::decompose(graph, keep);
+  auto out = graph::decompose(graph, [&](const Graph& whole, const graph::Body& body, const graph::Node& node) {
+    return has_kernel(whole, body, node) || (keep && keep(whole, body, node));
+  });
   // What is spelled out may be made of what is: bodies of conditions, products of convolutions.
   for (int round = 0; out && round < kMostRounds && has_too_rich(*out); ++round) {
     out = graph::spell_out(*out, is_too_rich);

@@ -17,6 +17,7 @@ Result<WrittenKernel> write_map(const GroupContext& context, GroupNest group, st
 
   std::vector<StepId> wanted;
   for (const Stored& store : group.stores) wanted.push_back(store.step);
+  const bool is_in_parts = group.stores.size() > 1 && group.stores[0].value == group.stores[1].value;
   std::vector<ConstParam> consts;
   if (rank > 0) consts.push_back({"COLS", columns});
   if (has_rows) consts.push_back({"ROWS", rows});
@@ -49,13 +50,17 @@ Result<WrittenKernel> write_map(const GroupContext& context, GroupNest group, st
       const Value mask = lanes + start < emitter.number(space.extent(axis));
       emitter.bind(axis, {.start = start, .lanes = lanes, .mask = mask});
     }
-    // All is read before anything is written, which may lie in the same place.
-    for (const Stored& store : group.stores) emitter.value(store.step);
+    // All is read before anything is written, which may lie in the same place; of one result in parts nothing does.
+    if (!is_in_parts || !context.on_cpu()) {
+      for (const Stored& store : group.stores) emitter.value(store.step);
+    }
     for (const Stored& store : group.stores) emitter.store(store.value, store.offset, store.step);
   });
   if (!kernel) return kernel.error();
   kernel->options.fuse_precision = true;
-  return WrittenKernel{{std::move(*kernel), {}}, std::move(signature.arguments), in_place_pairs(group, wanted)};
+  WrittenKernel out{{std::move(*kernel), {}}, std::move(signature.arguments)};
+  if (!is_in_parts) out.in_place = in_place_pairs(group, wanted);
+  return out;
 }
 
 namespace {

@@ -59,7 +59,7 @@ class MergeSort {
         shape_(context.type(x_).shape),
         element_(context.type(x_).element),
         extent_(shape_[along.axis]),
-        run_(most_in_tile(context)) {
+        run_(most_in_tile(context, extent_)) {
     for (size_t i = 0; i < shape_.size(); ++i) {
       if (i != along_.axis) lines_ = lines_ * shape_[i];
     }

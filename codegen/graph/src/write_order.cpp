@@ -114,15 +114,15 @@ struct OrderPlan {
 
 OrderPlan plan_of(const GroupContext& context, const GroupNest& group, const Expr& count, bool is_topk) {
   OrderPlan out;
-  const int64_t in_tile = most_in_tile(context);
-  out.layout = line_layout(group, in_tile);
+  out.layout = line_layout(group, 1);
   const Expr& extent = group.nest.space.extent(out.layout.along);
+  const int64_t in_tile = most_in_tile(context, extent);
   const int64_t most = group.nest.space.interval(extent).high, most_found = group.nest.space.interval(count).high;
   if (is_topk && most_found <= kFoundInBlocks) {
     const int64_t found = block_for(Expr(most_found), kFoundInBlocks);
     out.method = Method::kBlocks;
     // Once the first block is full there are as many as are looked for.
-    out.layout.along_block = std::max(found, block_for(Expr(most), kBlock));
+    out.layout.along_block = std::max(found, block_for(Expr(most), context.on_cpu() ? in_tile : kBlock));
     out.consts = {{"COUNT", found}};
   } else if (most <= in_tile) {
     out.method = Method::kTile;

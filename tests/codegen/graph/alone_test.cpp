@@ -181,6 +181,62 @@ std::vector<AloneCase> scatters() {
   return out;
 }
 
+// Bags of any size, of none, and ids in front of the first bag; ids count from the end where they are negative.
+std::vector<AloneCase> bags() {
+  std::vector<AloneCase> out;
+  const std::string ids = "  %c = full {type = i32, shape = [m], value = 7} : i32[m]\n  %ids = rem %i, %c : i32[m]\n";
+  // Sorted places in 0 … m.
+  const std::string starts =
+      "  %e = extent {type = i64, value = m + 1} : i64[]\n  %f = broadcast %e {shape = [n]} : i64[n]\n"
+      "  %r = rem %o, %f : i64[n]\n  %a = abs %r : i64[n]\n"
+      "  %starts, %from = sort %a {axis = 0} : i64[n], i64[n]\n";
+  const std::vector<Sizes> sizes = {{{"n", 40}, {"m", 100}}, {{"n", 1}, {"m", 3}}, {{"n", 70}, {"m", 5}}};
+  for (const char* mode : {"sum", "mean", "max"}) {
+    for (const char* element : {"f32", "bf16", "f64"}) {
+      const std::string e = element;
+      out.push_back({std::string("bags_") + mode + "_of_" + e,
+                     graph_of("%t: " + e + "[7, 33], %i: i32[m], %o: i64[n]",
+                              ids + starts + "  %y = embedding_bag %t, %ids, %starts {mode = " + mode + "} : " + e +
+                                  "[n, 33]\n  output y = %y\n"),
+                     sizes,
+                     {.largest = 1000, .percent_special = *mode == 'm' && e == "f32" ? 5 : 0}});
+    }
+  }
+  out.push_back({"bags_with_weights_of_a_computed_table",
+                 graph_of("%t: f32[7, 3], %u: f32[7, 3], %i: i32[m], %o: i64[n], %w: f32[m]",
+                          ids + starts +
+                              "  %b = exp %u : f32[7, 3]\n  %v = neg %w : f32[m]\n"
+                              "  %x = embedding_bag %t, %ids, %starts, %v {mode = sum} : f32[n, 3]\n"
+                              "  %y = embedding_bag %b, %ids, %starts {mode = mean} : f32[n, 3]\n"
+                              "  %z = tanh %y : f32[n, 3]\n  output x = %x\n  output z = %z\n"),
+                 sizes,
+                 {.largest = 2}});
+  out.push_back({"bags_of_one_length",
+                 graph_of("%t: f32[7, 1], %i: i32[m], %o: i64[n]",
+                          ids + "  %k = iota {type = i64, shape = [5], axis = 0} : i64[5]\n"
+                                "  %l = full {type = i64, shape = [5], value = 20} : i64[5]\n"
+                                "  %starts = mul %k, %l : i64[5]\n"
+                                "  %y = embedding_bag %t, %ids, %starts {mode = sum} : f32[5, 1]\n  output y = %y\n"),
+                 {{{"m", 100}}, {{"m", 81}}}});
+  return out;
+}
+
+// Results of many parts: of one shape, along any axis, of values and of what is computed.
+std::vector<AloneCase> cats() {
+  std::vector<AloneCase> out;
+  for (const char* axis : {"0", "1", "2"}) {
+    const std::string shape = *axis == '0' ? "[20, n, m]" : *axis == '1' ? "[2, 10 * n, m]" : "[2, n, 10 * m]";
+    out.push_back(
+        {std::string("cat_of_many_along_") + axis,
+         graph_of("%a: f32[2, n, m], %b: f32[2, n, m]",
+                  "  %c = exp %a : f32[2, n, m]\n  %d = reverse %b {axes = [1]} : f32[2, n, m]\n"
+                  "  %y = cat %a, %b, %c, %d, %a, %c, %c, %b, %d, %a {axis = " +
+                      std::string(axis) + "} : f32" + shape + "\n  %z = neg %y : f32" + shape + "\n  output z = %z\n"),
+         {{{"n", 30}, {"m", 50}}, {{"n", 0}, {"m", 3}}, {{"n", 1}, {"m", 1}}}});
+  }
+  return out;
+}
+
 std::vector<AloneCase> orders() {
   std::vector<AloneCase> out;
   for (const char* down : {"0", "1"}) {
@@ -214,6 +270,15 @@ std::vector<AloneCase> orders() {
            content});
     }
   }
+  // Of known extents: as a whole, with what is computed before it.
+  out.push_back({"sort_of_long_lines",
+                 graph_of("%x: f32[m, 12001], %y: f32[m, 12001]",
+                          "  %z = mul %x, %y : f32[m, 12001]\n"
+                          "  %v, %i = sort %z {axis = 1, descending = 1} : f32[m, 12001], i64[m, 12001]\n"
+                          "  %t, %j = topk %z {k = 50, axis = 1, largest = 0} : f32[m, 50], i64[m, 50]\n"
+                          "  output v = %v\n  output i = %i\n  output t = %t\n  output j = %j\n"),
+                 {{{"m", 2}}},
+                 kSpecial});
   for (const char* bins : {"5", "m", "5000"}) {
     for (const char* element : {"i8", "u64", "i32"}) {
       out.push_back(
@@ -269,7 +334,7 @@ std::vector<AloneCase> kernels() {
 
 std::vector<AloneCase> all_cases() {
   std::vector<AloneCase> out;
-  for (const auto& some : {reductions(), scans(), scatters(), orders(), kernels()})
+  for (const auto& some : {reductions(), scans(), scatters(), bags(), cats(), orders(), kernels()})
     out.insert(out.end(), some.begin(), some.end());
   return out;
 }

@@ -99,6 +99,22 @@ GraphDef looked_up() {
       {input("table", f32, {1000, kColumns}), input("ids", graph::i64, {kRows}), input("b", f32, {kColumns})},
       [](Tensor table, Tensor ids, Tensor b) { return embedding(table, ids) * 2.0 + b; });
 }
+GraphDef sampled() {
+  return graph::graph("sampled", {input("x", f32, {8, 50'257})}, [](Tensor x) {
+    const auto [values, places] = graph::topk(x / 0.8, 50, 1);
+    return Outputs{{"values", values}, {"places", places}};
+  });
+}
+GraphDef bags() {
+  return graph::graph(
+      "bags",
+      {input("s", f32, {1000, kColumns}), input("t", f32, {500, kColumns}), input("ids", graph::i64, {2, kRows, 4})},
+      [](Tensor s, Tensor t, Tensor ids) {
+        const Tensor starts = graph::arange(kRows) * 4;
+        const auto of = [&](int64_t i) { return reshape(slice(ids, 0, i, i + 1), {kRows * 4}); };
+        return Outputs{{"a", embedding_bag(s, of(0), starts)}, {"b", embedding_bag(t, of(1), starts)}};
+      });
+}
 
 // Heads beside each other in the rows of one tensor, and in those of the result.
 GraphDef heads_in_rows() {
@@ -138,6 +154,8 @@ const Program kPrograms[] = {
     {"two parts of one result", joined, 1, 4 * kMatrix},
     {"attention of heads in rows", heads_in_rows, 1, 2 * 4 * kMatrix + 2 * kRows * 8},
     {"attention and a layer", attention_and_layer, 2, 2 * 6 * kMatrix + kColumns * kColumns * 4},
+    {"the largest of what is computed", sampled, 1, 8 * 50'257 * 4 + 8 * 50 * 12},
+    {"bags of two tables", bags, 1, 1500 * kRow + 2 * kRows * 4 * 8 + 2 * kMatrix},
     {"rows of a table", looked_up, 1, 1000 * kRow + kRows * 8 + kRow + kMatrix},
 };
 
