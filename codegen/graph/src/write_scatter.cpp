@@ -1,8 +1,6 @@
 // Kernels of scatter and index_put: the result begins as a copy of x; then programs, each of which has places of its
 // own in the result, go through all updates in order. So the last of several that are set at one place stays, and sums
 // have one order. f16, bf16 and f8 are combined in f32 and rounded once, by way of a copy of x in f32.
-#include <functional>
-
 #include "combiner.h"
 #include "kernel_writer.h"
 #include "kiln/dsl/library.h"
@@ -23,10 +21,11 @@ struct Updates {
   std::vector<size_t> in_order;  // axes over the updates, from the outermost
   std::vector<size_t> others;    // over what one place of them updates
   StepId value = 0;
-  Expr offset;       // in the result
-  Predicate inside;  // the result has such a place
-  Expr owner;        // a place along an axis of the result, by which programs share it
-  Expr owners;       // its extent
+  Expr offset;                      // in the result
+  Predicate inside;                 // the result has such a place
+  Expr owner;                       // a place along an axis of the result, by which programs share it
+  Expr owners;                      // its extent
+  bool is_owned_as_a_whole = true;  // all that one place updates
   ScatterKind kind = ScatterKind::kSet;
 };
 
@@ -72,21 +71,24 @@ Result<Updates> updates_of(const GroupContext& context) {
               .owners = {},
               .kind = graph::enum_attr<ScatterKind>(graph.attrs(node), 1)};
   IndexSpace& space = out.nest.space;
-  const Coords update = add_axes(space, updates);
-  // The first axes of index_put's updates are those of its points; of scatter's all are those of x.
-  const size_t rank = is_scatter ? updates.size() : context.type(operands.indices[0]).shape.size();
-  const Coords point(update.begin(), update.begin() + static_cast<ptrdiff_t>(rank));
-  const Coords rest(update.begin() + static_cast<ptrdiff_t>(rank), update.end());
-  if (is_scatter) {
+  Coords update, point, rest;
+  if (is_scatter) {  // its indices are of all axes of x
+    update = point = rest = add_axes(space, updates);
     const auto along = static_cast<ptrdiff_t>(operands.axes[0]);
-    Coords others = update;
-    others.erase(others.begin() + along);
     out.in_order = axes_of({update[static_cast<size_t>(along)]}, space);
-    out.others = axes_of(others, space);
-  } else {
-    out.in_order = axes_of(point, space);
-    out.others = axes_of(rest, space);
+    rest.erase(rest.begin() + along);
+  } else {  // the first axes of its updates are those of its points
+    const std::vector<Expr>& points = context.type(operands.indices[0]).shape;
+    const Expr one_by_one[] = {graph::element_count(points)};
+    const Coords number = add_axes(space, one_by_one);
+    out.in_order = axes_of(number, space);
+    point = space.unravel(number[0], points);
+    rest = add_axes(space, std::span(updates).subspan(points.size()));
+    update = point;
+    update.insert(update.end(), rest.begin(), rest.end());
   }
+  out.others = axes_of(rest, space);
+  out.is_owned_as_a_whole = !is_scatter || out.others.empty();
 
   NestBuilder builder(
       graph, out.nest, [&](ValueId value) { return source_of(graph, context.grouping, context.number, value); },
@@ -125,6 +127,7 @@ class ScatterWriter {
         arguments_(signature.bind(params)),
         share_(params.constant(signature.first_const)),
         lanes_(params.constant(signature.first_const + 1)),
+        seen_(params.constant(signature.first_const + 2)),
         emitter_(context.graph, updates.nest, arguments_) {}
 
   void write();
@@ -134,15 +137,17 @@ class ScatterWriter {
     return lang::cast(lang::full({}, number, ElementType::kI32), ElementType::kI64);
   }
   void bind_programs();
-  void for_each_update(const std::function<void()>& body, size_t loop = 0);
-  void update();
+  Value is_mine();
+  void for_each_update();
+  void for_each_of_mine();
+  void combine(const Value& mask);
 
   const Updates& updates_;
   const IndexSpace& space_;
   const ValueId target_;
   const ElementType type_;
   const KernelArguments arguments_;
-  const lang::Const share_, lanes_;
+  const lang::Const share_, lanes_, seen_;
   StepEmitter emitter_;
   Value first_, last_;  // of the owner's places, that this program has: first ≤ place < last
 };
@@ -170,55 +175,79 @@ void ScatterWriter::bind_programs() {
   }
 }
 
-void ScatterWriter::for_each_update(const std::function<void()>& body, size_t loop) {
-  if (loop == updates_.in_order.size()) {
-    body();
+Value ScatterWriter::is_mine() {
+  const Value owner = emitter_.number(updates_.owner);
+  return emitter_.holds(updates_.inside) & (owner >= first_) & (owner < last_);
+}
+
+void ScatterWriter::combine(const Value& mask) {
+  const lang::Operand on = mask.valid() ? lang::Operand(mask) : lang::Operand();
+  const Value where = emitter_.pointer(target_, updates_.offset);
+  const Value value = lang::cast(emitter_.value(updates_.value), type_);
+  if (updates_.kind == ScatterKind::kSet) {
+    lang::store(where, value, {.mask = on});
     return;
   }
-  const size_t axis = updates_.in_order[loop];
+  using enum graph::ReduceKind;
+  static constexpr graph::ReduceKind kKinds[] = {kSum, kSum, kProd, kMin, kMax};
+  const Combiner combiner{kKinds[static_cast<size_t>(updates_.kind)], type_};
+  lang::store(where, combiner.combine(lang::load(where, {.mask = on}), value), {.mask = on});
+}
+
+// Lane by lane each update has an owner of its own.
+void ScatterWriter::for_each_update() {
+  const size_t axis = updates_.in_order[0];
   for (const Value& place : lang::range(0, emitter_.number(space_.extent(axis)))) {
     const StepEmitter::Scope scope(emitter_);
     emitter_.bind(axis, {.start = lang::cast(place, ElementType::kI64)});
-    for_each_update(body, loop + 1);
+    const Value mine = is_mine(), mask = emitter_.mask_of(updates_.offset);
+    combine(mask.valid() ? mask & mine : mine);
   }
 }
 
-void ScatterWriter::update() {
-  const Value owner = emitter_.number(updates_.owner);
-  const Value is_mine = emitter_.holds(updates_.inside) & (owner >= first_) & (owner < last_);
-  const auto combine = [&](const Value& mask) {
-    const StepEmitter::Scope scope(emitter_);
-    const lang::Operand on = mask.valid() ? lang::Operand(mask) : lang::Operand();
-    const Value where = emitter_.pointer(target_, updates_.offset);
-    const Value value = lang::cast(emitter_.value(updates_.value), type_);
-    if (updates_.kind == ScatterKind::kSet) {
-      lang::store(where, value, {.mask = on});
-      return;
+// Whose many updates are is seen at once; this program's are then done, the first one first.
+void ScatterWriter::for_each_of_mine() {
+  const size_t axis = updates_.in_order[0];
+  const Value count = emitter_.number(space_.extent(axis));
+  for (const Value& block : lang::range(0, count, seen_)) {
+    const Value start = lang::cast(block, ElementType::kI64), lanes = lang::arange(0, seen_);
+    const Value none = lang::full({}, seen_, ElementType::kI32);
+    Value own;
+    {
+      const StepEmitter::Scope scope(emitter_);
+      const Value inside = lanes + start < count;
+      emitter_.bind(axis, {.start = start, .lanes = lanes, .mask = inside});
+      own = lang::where(lang::broadcast_to(is_mine() & inside, {seen_}), lanes, none);
     }
-    using enum graph::ReduceKind;
-    static constexpr graph::ReduceKind kKinds[] = {kSum, kSum, kProd, kMin, kMax};
-    const Combiner combiner{kKinds[static_cast<size_t>(updates_.kind)], type_};
-    lang::store(where, combiner.combine(lang::load(where, {.mask = on}), value), {.mask = on});
-  };
-  const Value mask = emitter_.mask_of(updates_.offset);
-  if (is_mine.rank() > 0) {
-    combine(mask.valid() ? mask & is_mine : is_mine);
-  } else {
-    lang::if_(is_mine, [&] { combine(mask); });
+    lang::Var next = lang::reduce_min(own, 0);
+    lang::while_([&] { return next < none; },
+                 [&] {
+                   const StepEmitter::Scope scope(emitter_);
+                   const Value done = next;
+                   emitter_.bind(axis, {.start = start + lang::cast(done, ElementType::kI64)});
+                   combine(emitter_.mask_of(updates_.offset));
+                   next = lang::reduce_min(lang::where(own > done, own, none), 0);
+                 });
   }
 }
 
 void ScatterWriter::write() {
   bind_programs();
-  for_each_update([&] { update(); });
+  if (updates_.in_order.empty()) {
+    const Value mine = is_mine(), mask = emitter_.mask_of(updates_.offset);
+    combine(mask.valid() ? mask & mine : mine);
+    return;
+  }
+  updates_.is_owned_as_a_whole ? for_each_of_mine() : for_each_update();
 }
 
-// Programs that share the places of the result: on a GPU one alone would wait for memory at each update.
-constexpr int64_t kShares = 64;
+// Programs that share the places of the result. On a GPU one alone would wait for memory at each update.
+constexpr int64_t kShares = 256, kSharesOfLanes = 64, kSharesOnCpu = 16, kSeen = 256;
 
 Result<WrittenKernel> write_updates(const GroupContext& context, Updates updates, ValueId target, ElementType element) {
   const Expr lanes = updates.others.empty() ? Expr(1) : updates.nest.space.extent(updates.others.back());
-  const ConstParam consts[] = {{"SHARES", 1}, {"LANES", block_for(lanes, kLanes)}};
+  const ConstParam consts[] = {
+      {"SHARES", updates.is_owned_as_a_whole ? kSharesOnCpu : 1}, {"LANES", block_for(lanes, kLanes)}, {"SEEN", kSeen}};
   std::vector<StepId> wanted{updates.value};
   for (const BoundAxis& bound : updates.nest.bound) wanted.push_back(bound.step);
   std::vector<Expr> numbers{updates.owners};
@@ -236,7 +265,8 @@ Result<WrittenKernel> write_updates(const GroupContext& context, Updates updates
                                   });
   if (!kernel) return kernel.error();
   kernel->options.fuse_precision = true;
-  kernel->target_defaults["cuda"]["SHARES"] = kernel->target_defaults["amd"]["SHARES"] = kShares;
+  kernel->target_defaults["cuda"]["SHARES"] = kernel->target_defaults["amd"]["SHARES"] =
+      updates.is_owned_as_a_whole ? kShares : kSharesOfLanes;
   return WrittenKernel{{std::move(*kernel), {}}, signature.arguments};
 }
 
