@@ -128,6 +128,7 @@ class ScatterWriter {
         share_(params.constant(signature.first_const)),
         lanes_(params.constant(signature.first_const + 1)),
         seen_(params.constant(signature.first_const + 2)),
+        sees_many_(updates.is_owned_as_a_whole && !context.on_cpu()),
         emitter_(context.graph, updates.nest, arguments_) {}
 
   void write();
@@ -148,6 +149,7 @@ class ScatterWriter {
   const ElementType type_;
   const KernelArguments arguments_;
   const lang::Const share_, lanes_, seen_;
+  const bool sees_many_;
   StepEmitter emitter_;
   Value first_, last_;  // of the owner's places, that this program has: first ≤ place < last
 };
@@ -194,14 +196,21 @@ void ScatterWriter::combine(const Value& mask) {
   lang::store(where, combiner.combine(lang::load(where, {.mask = on}), value), {.mask = on});
 }
 
-// Lane by lane each update has an owner of its own.
+// On a CPU the next index is known by the time the last update is done.
 void ScatterWriter::for_each_update() {
   const size_t axis = updates_.in_order[0];
   for (const Value& place : lang::range(0, emitter_.number(space_.extent(axis)))) {
     const StepEmitter::Scope scope(emitter_);
     emitter_.bind(axis, {.start = lang::cast(place, ElementType::kI64)});
     const Value mine = is_mine(), mask = emitter_.mask_of(updates_.offset);
-    combine(mask.valid() ? mask & mine : mine);
+    if (mine.rank() > 0) {
+      combine(mask.valid() ? mask & mine : mine);
+      continue;
+    }
+    lang::if_(mine, [&] {
+      const StepEmitter::Scope inside(emitter_);
+      combine(mask);
+    });
   }
 }
 
@@ -238,11 +247,11 @@ void ScatterWriter::write() {
     combine(mask.valid() ? mask & mine : mine);
     return;
   }
-  updates_.is_owned_as_a_whole ? for_each_of_mine() : for_each_update();
+  sees_many_ ? for_each_of_mine() : for_each_update();
 }
 
 // Programs that share the places of the result. On a GPU one alone would wait for memory at each update.
-constexpr int64_t kShares = 256, kSharesOfLanes = 64, kSharesOnCpu = 16, kSeen = 256;
+constexpr int64_t kShares = 256, kSharesOfLanes = 64, kSharesOnCpu = 4, kSeen = 256;
 
 Result<WrittenKernel> write_updates(const GroupContext& context, Updates updates, ValueId target, ElementType element) {
   const Expr lanes = updates.others.empty() ? Expr(1) : updates.nest.space.extent(updates.others.back());

@@ -25,17 +25,18 @@ void PrintTo(const AloneCase& each, std::ostream* out) { *out << each.name; }
 
 class AlonePlan : public testing::TestWithParam<AloneCase> {};
 
-TEST_P(AlonePlan, IsTheEvaluators) {
-  auto graph = graph::parse(GetParam().graph, "case.kg");
+// A plan for the target, whose kernels the interpreter runs.
+void expect_the_evaluators(const AloneCase& each, const std::string& target) {
+  auto graph = graph::parse(each.graph, "case.kg");
   ASSERT_TRUE(graph.ok()) << graph.error().message;
-  auto plan = planner::plan_graph({*graph, "interp", {}});
+  auto plan = planner::plan_graph({*graph, target, {}});
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   uint64_t seed = 0;
-  for (Sizes sizes : GetParam().sizes) {
+  for (Sizes sizes : each.sizes) {
     sizes.try_emplace("n", 1);  // where it is not used
     sizes.try_emplace("m", 1);
     SCOPED_TRACE(testing::PrintToString(sizes));
-    const auto inputs = random_graph::inputs({*graph, sizes}, ++seed, GetParam().content);
+    const auto inputs = random_graph::inputs({*graph, sizes}, ++seed, each.content);
     auto expected = graph::evaluate(*graph, inputs, sizes);
     ASSERT_TRUE(expected.ok()) << expected.error().message;
     auto actual = run_plan(*plan, inputs, sizes);
@@ -43,6 +44,12 @@ TEST_P(AlonePlan, IsTheEvaluators) {
     EXPECT_EQ(difference(*actual, *expected, {.coarsest = coarsest_float(*graph)}), "");
   }
 }
+
+TEST_P(AlonePlan, IsTheEvaluators) { expect_the_evaluators(GetParam(), "interp"); }
+
+// What is planned otherwise there.
+class AlonePlanOfAGpu : public testing::TestWithParam<AloneCase> {};
+TEST_P(AlonePlanOfAGpu, IsTheEvaluators) { expect_the_evaluators(GetParam(), "cuda:sm_90a"); }
 
 const char* const kDims = "dim n: 0..100000\ndim m: 1..100000\n\n";
 
@@ -338,6 +345,13 @@ std::vector<AloneCase> all_cases() {
     out.insert(out.end(), some.begin(), some.end());
   return out;
 }
+std::vector<AloneCase> gpu_cases() {
+  std::vector<AloneCase> out;
+  for (const auto& some : {scatters(), cats()}) out.insert(out.end(), some.begin(), some.end());
+  return out;
+}
+INSTANTIATE_TEST_SUITE_P(All, AlonePlanOfAGpu, testing::ValuesIn(gpu_cases()),
+                         [](const auto& info) { return info.param.name; });
 INSTANTIATE_TEST_SUITE_P(All, AlonePlan, testing::ValuesIn(all_cases()),
                          [](const auto& info) { return info.param.name; });
 
