@@ -44,22 +44,32 @@ class BagWriter {
         arguments_(signature.bind(params)),
         bags_(params.constant(signature.first_const)),
         columns_(params.constant(signature.first_const + 1)),
+        one_by_one_(context.on_cpu()),
         emitter_(context.graph, all.group.nest, arguments_) {}
 
   void write();
 
  private:
   Value i64(int64_t number) const { return lang::full({}, number, ElementType::kI64); }
-  lang::Shape tile() const { return {bags_, columns_}; }
+  // Of one bag and one column it is a scalar.
+  Value on_tile(const Value& x) const {
+    if (!one_by_one_) return lang::broadcast_to(x, {bags_, columns_});
+    return all_.place[1] == Expr() ? x : lang::broadcast_to(x, {columns_});
+  }
   // Lanes of the bags are a column, those of the table's columns a row.
-  void bind(const Expr& place, const Value& program, const lang::Const& block, int beside);
-  Value lanes_of_bags(const Value& number) const { return lang::broadcast_to(number, {bags_, lang::Const(1)}); }
+  void bind(const Expr& place, const Value& program, const lang::Const& block, std::optional<int> beside);
+  Value of_bags(const Value& number) const {
+    return one_by_one_ ? number : lang::broadcast_to(number, {bags_, lang::Const(1)});
+  }
+  // Of the bags that the axis over them is bound to.
   void combine(size_t which);
+  void combine_block(size_t which, const Value& program);
 
   const Bags& all_;
   const IndexSpace& space_;
   const KernelArguments arguments_;
   const lang::Const bags_, columns_;
+  const bool one_by_one_;  // an axis of bags is bound to one
   StepEmitter emitter_;
 };
 
@@ -70,11 +80,12 @@ std::optional<size_t> axis_at(const IndexSpace& space, const Expr& place) {
   return std::nullopt;  // of extent 1
 }
 
-void BagWriter::bind(const Expr& place, const Value& program, const lang::Const& block, int beside) {
+void BagWriter::bind(const Expr& place, const Value& program, const lang::Const& block, std::optional<int> beside) {
   const auto axis = axis_at(space_, place);
   if (!axis) return;
   const Value start = program * lang::cast(lang::full({}, block, ElementType::kI32), ElementType::kI64);
-  const Value lanes = lang::expand_dims(lang::arange(0, block), beside);
+  Value lanes = lang::arange(0, block);
+  if (beside) lanes = lang::expand_dims(lanes, *beside);
   emitter_.bind(*axis, {.start = start, .lanes = lanes, .mask = lanes + start < emitter_.number(space_.extent(*axis))});
 }
 
@@ -84,23 +95,25 @@ void BagWriter::combine(size_t which) {
   const bool takes_max = bag.mode == BagMode::kMax;
   const Combiner combiner = Combiner::of(takes_max ? graph::ReduceKind::kMax : graph::ReduceKind::kSum, bag.element);
   const Value count = emitter_.number(bag.count);
-  const Value from = lang::max(lanes_of_bags(lang::cast(emitter_.value(all_.start), ElementType::kI64)), i64(0));
+  const Value from = lang::max(of_bags(lang::cast(emitter_.value(all_.start), ElementType::kI64)), i64(0));
   const Value next = lang::cast(emitter_.value(all_.next), ElementType::kI64);
   const Value behind = lang::min(lang::where(emitter_.holds(all_.has_next), next, count), count);
   const auto axis = axis_at(space_, all_.place[0]);
-  Value size = lang::max(lanes_of_bags(behind) - from, i64(0));
-  if (axis) size = lang::where(emitter_.bound_to(*axis).mask, size, i64(0));
-  const Value longest = lang::reduce_max(lang::reshape(size, {bags_}), 0);
+  Value size = lang::max(of_bags(behind) - from, i64(0));
+  if (axis && !one_by_one_) size = lang::where(emitter_.bound_to(*axis).mask, size, i64(0));
+  const Value longest = one_by_one_ ? size : lang::reduce_max(lang::reshape(size, {bags_}), 0);
 
-  lang::Var sum = lang::broadcast_to(combiner.neutral(), tile());
+  lang::Var sum = on_tile(combiner.neutral());
   for (const Value& number : lang::range(0, longest)) {
     const StepEmitter::Scope inside(emitter_);
     const Value step = lang::cast(number, ElementType::kI64);
     const Value is_on = step < size;
-    emitter_.bind(bag.ids, {.start = step, .lanes = from, .mask = is_on});
+    emitter_.bind(bag.ids,
+                  one_by_one_ ? BoundTo{.start = from + step} : BoundTo{.start = step, .lanes = from, .mask = is_on});
     Value row = lang::cast(emitter_.value(bag.row), combiner.type);
     if (bag.weight) row = row * lang::cast(emitter_.value(*bag.weight), combiner.type);
-    sum = lang::where(is_on, combiner.combine(sum, row), sum);
+    const Value next = on_tile(combiner.combine(sum, row));
+    sum = one_by_one_ ? next : lang::where(is_on, next, sum);
   }
   emitter_.bind(bag.ids, {});
   Value result = sum;
@@ -109,6 +122,19 @@ void BagWriter::combine(size_t which) {
   emitter_.set_anchor(static_cast<uint32_t>(which), combiner.result(result, bag.element));
   const Stored& store = all_.group.stores[which];
   emitter_.store(store.value, store.offset, store.step);
+}
+
+void BagWriter::combine_block(size_t which, const Value& program) {
+  const auto axis = axis_at(space_, all_.place[0]);
+  if (!one_by_one_ || !axis) return combine(which);
+  const Value block = lang::cast(lang::full({}, bags_, ElementType::kI32), ElementType::kI64);
+  const Value first = program * block;
+  const Value count = lang::min(block, emitter_.number(space_.extent(*axis)) - first);
+  for (const Value& number : lang::range(0, count)) {
+    const StepEmitter::Scope scope(emitter_);
+    emitter_.bind(*axis, {.start = first + lang::cast(number, ElementType::kI64)});
+    combine(which);
+  }
 }
 
 void BagWriter::write() {
@@ -121,11 +147,11 @@ void BagWriter::write() {
   programs.add(i64(static_cast<int64_t>(all_.bags.size())));
   programs.add(blocks(all_.place[1], columns_));
   const std::vector<Value> places = programs.places();
-  bind(all_.place[0], places[0], bags_, 1);
-  bind(all_.place[1], places[2], columns_, 0);
-  if (all_.bags.size() == 1) return combine(0);
+  if (!one_by_one_) bind(all_.place[0], places[0], bags_, 1);
+  bind(all_.place[1], places[2], columns_, one_by_one_ ? std::nullopt : std::optional(0));
+  if (all_.bags.size() == 1) return combine_block(0, places[0]);
   for (size_t i = 0; i < all_.bags.size(); ++i) {
-    lang::if_(places[1] == i64(static_cast<int64_t>(i)), [&] { combine(i); });
+    lang::if_(places[1] == i64(static_cast<int64_t>(i)), [&] { combine_block(i, places[0]); });
   }
 }
 

@@ -347,7 +347,7 @@ std::vector<AloneCase> all_cases() {
 }
 std::vector<AloneCase> gpu_cases() {
   std::vector<AloneCase> out;
-  for (const auto& some : {scatters(), cats()}) out.insert(out.end(), some.begin(), some.end());
+  for (const auto& some : {scatters(), bags(), cats()}) out.insert(out.end(), some.begin(), some.end());
   return out;
 }
 INSTANTIATE_TEST_SUITE_P(All, AlonePlanOfAGpu, testing::ValuesIn(gpu_cases()),
