@@ -38,6 +38,12 @@ void add_target(CLI::App& command, GraphTargetFlags& flags, const char* help) {
   command.add_option("--deadline-ms", flags.deadline_ms, "Give up compiling after this long");
 }
 
+void add_bind(CLI::App& command, GraphTargetFlags& flags) {
+  command.add_option("--bind", flags.bind, "x,w: inputs that stay; what is computed of them alone runs once")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+}
+
 constexpr const char* kTargetHelp = "cpu, cuda, amd or interp, or one in full as `kiln ping` names it";
 
 void add_compiled_commands(CLI::App& graph, GraphFlags& flags, Action& action) {
@@ -55,6 +61,7 @@ void add_compiled_commands(CLI::App& graph, GraphFlags& flags, Action& action) {
   bench->add_option("--threads", flags.bench.compiled.threads, "0: as OpenMP likes")->check(CLI::NonNegativeNumber);
   bench->add_flag("--launches", flags.bench.launches, "What each launch takes, and at how many bytes a second");
   bench->add_flag("--replay", flags.bench.replay, "Record a run, and time replays of it");
+  add_bind(*bench, flags.bench.compiled);
   add_target(*bench, flags.bench.compiled, kTargetHelp);
   bench->callback([&] { action = [&] { return bench_graph(flags.bench); }; });
 }
@@ -92,6 +99,7 @@ void add_graph_commands(CLI::App& app, GraphFlags& flags, Action& action) {
       ->default_str("8GiB");
   run->add_option("--threads", flags.run.compiled.threads, "Of a compiled graph; 0: as OpenMP likes")
       ->check(CLI::NonNegativeNumber);
+  add_bind(*run, flags.run.compiled);
   add_target(*run, flags.run.compiled, "Compile for cpu, cuda, amd or interp; without it plain loops: exact, and slow");
   run->callback([&] { action = [&] { return run_graph(flags.run); }; });
 }

@@ -200,7 +200,13 @@ Result<void> bench_graph(const GraphBenchFlags& flags) {
   if (!fn) return fn.error();
   const double compiled = milliseconds(begun);
   const client::RunOptions options{.threads = flags.compiled.threads, .sizes = *sizes};
-  auto arrays = Arrays::make(*fn, *inputs, options);
+  const size_t planned = fn->plan().launches.size();
+  const auto binding = Clock::now();
+  auto bound = bind_inputs(*graph, std::move(*fn), *inputs, flags.compiled, options);
+  if (!bound) return bound.error();
+  *fn = std::move(bound->fn);
+  const double bound_ms = milliseconds(binding);
+  auto arrays = Arrays::make(*fn, bound->inputs, options);
   if (!arrays) return arrays.error();
   auto times =
       flags.replay ? time_replays(*fn, *arrays, options, flags.repeat) : time_runs(*fn, *arrays, options, flags.repeat);
@@ -209,6 +215,10 @@ Result<void> bench_graph(const GraphBenchFlags& flags) {
   std::printf("%s: ready in %.1f ms; median %.6f ms, fastest %.6f ms, slowest %.6f ms of %zu %s of %zu launches\n",
               wire::printable(graph->main().name).c_str(), compiled, median(*times), *fastest, *slowest, times->size(),
               flags.replay ? "replays" : "runs", fn->plan().launches.size());
+  if (!flags.compiled.bind.empty()) {
+    std::printf("bound %zu of %zu inputs in %.1f ms: %zu launches ran once\n", flags.compiled.bind.size(),
+                inputs->size(), bound_ms, planned - fn->plan().launches.size());
+  }
   return flags.launches ? print_launches(*fn, *arrays, options, flags.repeat) : Result<void>();
 }
 

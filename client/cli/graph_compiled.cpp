@@ -28,12 +28,37 @@ std::vector<client::ArrayView> views_of(const std::vector<graph::Array>& arrays)
 
 }  // namespace
 
+Result<BoundGraph> bind_inputs(const graph::Graph& graph, client::CompiledGraph fn,
+                               const std::vector<graph::Array>& inputs, const GraphTargetFlags& flags,
+                               const client::RunOptions& options) {
+  if (flags.bind.empty()) return BoundGraph{std::move(fn), inputs};
+  const std::vector<graph::Input>& declared = graph.main().inputs;
+  std::map<std::string, client::ArrayView> chosen;
+  for (const std::string& name : flags.bind) {
+    const auto found = std::ranges::find(declared, name, &graph::Input::name);
+    if (found == declared.end()) return invalid_argument("--bind: the graph has no input `" + name + "`");
+    if (!chosen.emplace(name, client::array(inputs[static_cast<size_t>(found - declared.begin())])).second) {
+      return invalid_argument("--bind: `" + name + "` is given twice");
+    }
+  }
+  auto bound = fn.bind(chosen, options);
+  if (!bound) return bound.error();
+  BoundGraph out{std::move(*bound), {}};
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!chosen.contains(declared[i].name)) out.inputs.push_back(inputs[i]);
+  }
+  return out;
+}
+
 Result<std::vector<graph::Array>> run_compiled(const graph::Graph& graph, const std::vector<graph::Array>& inputs,
                                                const std::map<std::string, int64_t>& sizes, uint64_t memory_bytes,
                                                const GraphTargetFlags& flags) {
   auto fn = compile_graph(graph, flags);
   if (!fn) return fn.error();
-  auto results = (*fn)(views_of(inputs), {.threads = flags.threads, .sizes = sizes, .memory_limit = memory_bytes});
+  const client::RunOptions options{.threads = flags.threads, .sizes = sizes, .memory_limit = memory_bytes};
+  auto bound = bind_inputs(graph, std::move(*fn), inputs, flags, options);
+  if (!bound) return bound.error();
+  auto results = bound->fn(views_of(bound->inputs), options);
   if (!results) return results.error();
   std::vector<graph::Array> out;
   for (const client::OwnedArray& result : *results) {

@@ -16,9 +16,19 @@ struct GraphTargetFlags {
   bool fuse = true, full = false;
   uint32_t deadline_ms = 0;
   int threads = 0;
+  std::vector<std::string> bind;  // names of inputs
 };
 
 Result<client::CompiledGraph> compile_graph(const graph::Graph& graph, const GraphTargetFlags& flags);
+
+// The handle with the inputs of `flags.bind` bound to their arrays, which must stay, and the other inputs.
+struct BoundGraph {
+  client::CompiledGraph fn;
+  std::vector<graph::Array> inputs;
+};
+Result<BoundGraph> bind_inputs(const graph::Graph& graph, client::CompiledGraph fn,
+                               const std::vector<graph::Array>& inputs, const GraphTargetFlags& flags,
+                               const client::RunOptions& options);
 
 // Compiles a graph and runs it.
 Result<std::vector<graph::Array>> run_compiled(const graph::Graph& graph, const std::vector<graph::Array>& inputs,

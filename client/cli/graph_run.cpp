@@ -186,6 +186,8 @@ void append_axis(std::string& out, const graph::Array& array, size_t axis, int64
 Result<std::vector<graph::Array>> results_of(const graph::Graph& graph, const std::vector<graph::Array>& inputs,
                                              const std::map<std::string, int64_t>& sizes, const GraphRunFlags& flags) {
   if (flags.compiled.target.empty()) {
+    if (!flags.compiled.bind.empty())
+      return invalid_argument("--bind: inputs are bound of a compiled graph, by --target");
     const auto limit = static_cast<int64_t>(std::min<uint64_t>(flags.memory_bytes, uint64_t{1} << 62));
     return graph::evaluate(graph, inputs, sizes, {flags.check_indices, flags.wide, limit});
   }

@@ -38,7 +38,16 @@ Result<GraphMemory> CompiledGraph::memory(std::span<const ArrayView> inputs, con
   if (!state_) return no_graph();
   auto sized = sizes_of(*state_, inputs, options);
   if (!sized) return sized.error();
-  return GraphMemory{(*sized)->arena_bytes, (*sized)->output_bytes};
+  return GraphMemory{(*sized)->arena_bytes, (*sized)->output_bytes, state_->bound.kept_bytes};
+}
+
+Result<CompiledGraph> CompiledGraph::bind(const std::map<std::string, ArrayView>& inputs,
+                                          const RunOptions& options) const {
+  if (!state_) return no_graph();
+  state_->birth().used();
+  auto bound = bind_graph(*state_, inputs, options);
+  if (!bound) return bound.error();
+  return CompiledGraph(std::move(*bound));
 }
 
 const graph::Plan& CompiledGraph::plan() const { return state_->plan; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <utility>
 
 #include "gpu/driver.h"
 
@@ -40,16 +41,36 @@ Result<Block> constant_block(std::span<const std::byte> bytes, const std::option
   return block;
 }
 
+std::vector<uint64_t> bytes_of(std::span<const Block> blocks) {
+  std::vector<uint64_t> out;
+  for (const Block& block : blocks) out.push_back(block.bytes);
+  return out;
+}
+
 }  // namespace
 
 GraphState::GraphState(graph::Plan what, std::vector<UntypedFunction> functions, std::vector<std::string> unused,
-                       std::vector<std::string> notes, std::optional<Device> on, std::vector<Block> data)
+                       std::vector<std::string> notes, std::optional<Device> on, std::vector<Block> data,
+                       Binding binding)
     : plan(std::move(what)),
       kernels(std::move(functions)),
       unused_dims(std::move(unused)),
       fallbacks(std::move(notes)),
       device(std::move(on)),
-      constants(std::move(data)) {}
+      constants(std::move(data)),
+      constant_bytes(bytes_of(constants)),
+      bound(std::move(binding)) {}
+
+std::shared_ptr<const GraphState> GraphState::make_bound(const GraphState& whole, graph::Plan plan,
+                                                         std::span<const uint32_t> kernels, Binding binding) {
+  std::vector<UntypedFunction> functions;
+  for (const uint32_t kernel : kernels) functions.push_back(whole.kernels[kernel]);
+  std::vector<Block> data = std::exchange(binding.constants, {});
+  return std::shared_ptr<const GraphState>(
+      new GraphState(std::move(plan), std::move(functions), whole.unused_dims, whole.fallbacks, whole.device,
+                     std::move(data), std::move(binding)),
+      DeleteUnlessItStays());
+}
 
 // As of kernels' handles: runs may be in other threads when exit() destroys a static one.
 Result<std::shared_ptr<const GraphState>> GraphState::make(graph::Plan plan, std::vector<UntypedFunction> kernels,

@@ -1,6 +1,7 @@
 // What lies behind a handle of a graph.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -30,12 +31,30 @@ class KnownSizes {
   size_t next_ = 0;  // is replaced when there is no room
 };
 
+// An input that is bound to a handle.
+struct BoundInput {
+  std::string name;
+  const void* data = nullptr;  // the caller's, or of a copy
+  uint64_t bytes = 0;
+};
+
+// What a handle with bound inputs has beside its plan, whose constants are all in `constants`.
+struct Binding {
+  std::vector<Block> constants;
+  std::vector<BoundInput> inputs;
+  std::map<std::string, int64_t> sizes;  // of dims that they say
+  uint64_t kept_bytes = 0;               // that the handle keeps beside the caller's arrays
+};
+
 struct GraphState {
   // `unused`: names of dims that the graph has and its plan does not need. `fallbacks`: of kernels that could not be
   // compiled, for people.
   static Result<std::shared_ptr<const GraphState>> make(graph::Plan plan, std::vector<UntypedFunction> kernels,
                                                         std::vector<std::string> unused = {},
                                                         std::vector<std::string> fallbacks = {});
+  // Of a plan whose constants are elsewhere; the rest is as of `whole`.
+  static std::shared_ptr<const GraphState> make_bound(const GraphState& whole, graph::Plan plan,
+                                                      std::span<const uint32_t> kernels, Binding binding);
 
   const Birth& birth() const { return birth_; }
   void keep() const { birth_.keep(); }
@@ -46,13 +65,15 @@ struct GraphState {
   const std::vector<std::string> fallbacks;
   const std::optional<Device> device;  // of a plan for a GPU
   const std::vector<Block> constants;
+  const std::vector<uint64_t> constant_bytes;
+  const Binding bound;
   mutable BlockPool arenas;
   mutable KnownSizes sizes;
 
  private:
   friend DeleteUnlessItStays;
   GraphState(graph::Plan what, std::vector<UntypedFunction> functions, std::vector<std::string> unused,
-             std::vector<std::string> notes, std::optional<Device> on, std::vector<Block> data);
+             std::vector<std::string> notes, std::optional<Device> on, std::vector<Block> data, Binding binding = {});
   ~GraphState() = default;
 
   const Birth birth_;
@@ -63,6 +84,12 @@ Result<std::vector<OwnedArray>> run_graph(const GraphState& state, std::span<con
                                           std::span<const ArrayView> outputs, const RunOptions& options);
 // Compiles what a run would launch, in its variants.
 Result<void> prepare_graph(const GraphState& state, std::span<const ArrayView> inputs, const RunOptions& options);
+// A handle with these inputs bound, by name.
+Result<std::shared_ptr<const GraphState>> bind_graph(const GraphState& state,
+                                                     const std::map<std::string, ArrayView>& inputs,
+                                                     const RunOptions& options);
+// What the types of an array say nothing about: strides, and bytes behind its data. `name` is how errors call it.
+Result<void> check_array(const ArrayView& array, uint64_t bytes, const std::string& name);
 // What is known of the sizes before a run; checks the inputs.
 Result<std::shared_ptr<const SizedPlan>> sizes_of(const GraphState& state, std::span<const ArrayView> inputs,
                                                   const RunOptions& options);

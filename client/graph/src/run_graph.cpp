@@ -19,22 +19,6 @@ constexpr size_t kMostPreparing = 16;  // requests in flight
 
 std::string input_text(const graph::Plan& plan, size_t i) { return "input `" + plan.inputs[i].name + "`"; }
 
-// What the types say nothing about. `name` is asked for where something is wrong.
-template <class Name>
-Result<void> check_array(const ArrayView& array, uint64_t bytes, const Name& name) {
-  if (!array.strides.empty() && array.strides.size() != array.shape.size()) {
-    return invalid_argument(name() + " has " + std::to_string(array.strides.size()) + " strides for the shape " +
-                            type_text(array));
-  }
-  if (bytes == 0) return {};
-  if (array.data == nullptr) return invalid_argument(name() + " is " + type_text(array) + ", but its data are null");
-  if (array.strides.empty() && array.bytes < bytes) {
-    return invalid_argument(name() + " is " + type_text(array) + ", which takes " + std::to_string(bytes) +
-                            " bytes; there are " + std::to_string(array.bytes));
-  }
-  return {};
-}
-
 // Whether two arrays of so many bytes, both without gaps, have a byte in common.
 bool overlap(const void* a, uint64_t a_bytes, const void* b, uint64_t b_bytes) {
   const auto first = reinterpret_cast<uintptr_t>(a), second = reinterpret_cast<uintptr_t>(b);
@@ -137,7 +121,14 @@ class Run {
     for (uint32_t i = 0; i < inputs_.size(); ++i) {
       if (i != but && plain_[i] && overlap(data, bytes, inputs_[i].data, sized_.inputs[i].bytes)) return true;
     }
-    return false;
+    return overlapped_bound(data, bytes) != nullptr;
+  }
+
+  const BoundInput* overlapped_bound(const void* data, uint64_t bytes) const {
+    for (const BoundInput& input : state_.bound.inputs) {
+      if (overlap(data, bytes, input.data, input.bytes)) return &input;
+    }
+    return nullptr;
   }
 
   const GraphState& state_;
@@ -196,7 +187,7 @@ Result<void> Run::check_output(size_t output, const ArrayView& array, std::span<
     return invalid_argument(name + " is " + type_text(expected) + " for these inputs, and its array is " +
                             type_text(array));
   }
-  if (auto fine = check_array(array, tensor.bytes, [&] { return name; }); !fine) return fine;
+  if (auto fine = check_array(array, tensor.bytes, name); !fine) return fine;
   if (!array.writable) return invalid_argument(name + ": its array is read only");
   if (!is_plain(array)) return invalid_argument(name + ": its array is not row-major and aligned");
   for (size_t other = 0; other < output; ++other) {
@@ -210,13 +201,15 @@ Result<void> Run::check_output(size_t output, const ArrayView& array, std::span<
     if (!overlap(array.data, tensor.bytes, inputs_[i].data, sized_.inputs[i].bytes)) continue;
     return invalid_argument(name + " overlaps " + input_text(plan_, i) + ", which is not donated to it");
   }
+  if (const BoundInput* input = overlapped_bound(array.data, tensor.bytes)) {
+    return invalid_argument(name + " overlaps input `" + input->name + "`, which is bound");
+  }
   return {};
 }
 
 Result<void> Run::choose_memory(std::span<const ArrayView> outputs) {
   for (size_t i = 0; i < inputs_.size(); ++i) {
-    if (auto fine = check_array(inputs_[i], sized_.inputs[i].bytes, [&] { return input_text(plan_, i); }); !fine)
-      return fine;
+    if (auto fine = check_array(inputs_[i], sized_.inputs[i].bytes, input_text(plan_, i)); !fine) return fine;
     plain_.push_back(is_plain(inputs_[i]));
     in_.push_back(inputs_[i].data);
   }
@@ -414,12 +407,32 @@ Result<void> Run::finish_on_device() {
 
 }  // namespace
 
+Result<void> check_array(const ArrayView& array, uint64_t bytes, const std::string& name) {
+  if (!array.strides.empty() && array.strides.size() != array.shape.size()) {
+    return invalid_argument(name + " has " + std::to_string(array.strides.size()) + " strides for the shape " +
+                            type_text(array));
+  }
+  if (bytes == 0) return {};
+  if (array.data == nullptr) return invalid_argument(name + " is " + type_text(array) + ", but its data are null");
+  if (array.strides.empty() && array.bytes < bytes) {
+    return invalid_argument(name + " is " + type_text(array) + ", which takes " + std::to_string(bytes) +
+                            " bytes; there are " + std::to_string(array.bytes));
+  }
+  return {};
+}
+
 Result<std::shared_ptr<const SizedPlan>> sizes_of(const GraphState& state, std::span<const ArrayView> inputs,
                                                   const RunOptions& options) {
   const graph::Plan& plan = state.plan;
   std::map<std::string, int64_t> sizes = options.sizes;
   if (!sizes.empty()) {
     for (const std::string& dim : state.unused_dims) sizes.erase(dim);
+  }
+  for (const auto& [dim, size] : state.bound.sizes) {
+    const auto given = sizes.emplace(dim, size).first;
+    if (given->second == size) continue;
+    return invalid_argument("graph `" + plan.name + "`: " + dim + " is " + std::to_string(size) +
+                            " by what is bound, and was given as " + std::to_string(given->second));
   }
   std::vector<graph::GivenTensor> given;
   given.reserve(inputs.size());
@@ -434,7 +447,7 @@ Result<std::shared_ptr<const SizedPlan>> sizes_of(const GraphState& state, std::
     size_key(plan, given, sizes, key);
     if (auto known = state.sizes.find(key)) return known;
   }
-  auto made = size_plan(plan, given, sizes);
+  auto made = size_plan(plan, state.constant_bytes, given, sizes);
   if (made) state.sizes.insert(*made);
   return made;
 }

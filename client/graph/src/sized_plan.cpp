@@ -18,7 +18,8 @@ struct Failure {
 
 class Sizing {
  public:
-  Sizing(const Plan& plan, dsl::Bindings dims) : plan_(plan), dims_(std::move(dims)) {}
+  Sizing(const Plan& plan, std::span<const uint64_t> constants, dsl::Bindings dims)
+      : plan_(plan), constants_(constants), dims_(std::move(dims)) {}
 
   std::shared_ptr<SizedPlan> run() {
     check_dims();
@@ -89,7 +90,7 @@ class Sizing {
       case Home::kOutput:
         return out_->outputs[buffer.index].bytes;
       case Home::kConstant:
-        return plan_.constants[buffer.index].size();
+        return constants_[buffer.index];
       case Home::kArena:
         break;
     }
@@ -156,6 +157,7 @@ class Sizing {
   }
 
   const Plan& plan_;
+  const std::span<const uint64_t> constants_;
   const dsl::Bindings dims_;
   std::shared_ptr<SizedPlan> out_ = std::make_shared<SizedPlan>();
 };
@@ -192,14 +194,15 @@ void size_key(const Plan& plan, std::span<const graph::GivenTensor> inputs, cons
   }
 }
 
-Result<std::shared_ptr<const SizedPlan>> size_plan(const Plan& plan, std::span<const graph::GivenTensor> inputs,
+Result<std::shared_ptr<const SizedPlan>> size_plan(const Plan& plan, std::span<const uint64_t> constants,
+                                                   std::span<const graph::GivenTensor> inputs,
                                                    const std::map<std::string, int64_t>& sizes) {
   std::vector<graph::DeclaredTensor> declared;
   for (const graph::PlannedTensor& input : plan.inputs) declared.push_back({input.name, &input.type});
   auto dims = graph::bind_sizes(plan.name, plan.dims, declared, inputs, sizes);
   if (!dims) return dims.error();
   try {
-    const auto out = Sizing(plan, std::move(*dims)).run();
+    const auto out = Sizing(plan, constants, std::move(*dims)).run();
     size_key(plan, inputs, sizes, out->sizes);
     return std::shared_ptr<const SizedPlan>(out);
   } catch (const Failure& failure) {

@@ -59,8 +59,10 @@ void size_key(const graph::Plan& plan, std::span<const graph::GivenTensor> input
 // "launch 3, `softmax` (model.cpp:12:3)"
 std::string launch_text(const graph::Plan& plan, size_t launch);
 
-// Errors are the caller's, of inputs and sizes, or those of a plan that is wrong: a buffer outside of its memory.
-Result<std::shared_ptr<const SizedPlan>> size_plan(const graph::Plan& plan, std::span<const graph::GivenTensor> inputs,
+// `constants`: the bytes of each. Errors are the caller's, of inputs and sizes, or those of a plan that is wrong: a
+// buffer outside of its memory.
+Result<std::shared_ptr<const SizedPlan>> size_plan(const graph::Plan& plan, std::span<const uint64_t> constants,
+                                                   std::span<const graph::GivenTensor> inputs,
                                                    const std::map<std::string, int64_t>& sizes);
 
 }  // namespace kiln::client

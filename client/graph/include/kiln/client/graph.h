@@ -70,6 +70,7 @@ struct RunOptions {
 struct GraphMemory {
   uint64_t arena = 0;
   uint64_t results = 0;
+  uint64_t bound = 0;  // that the handle keeps of bound inputs, whatever runs: what is computed of them, and copies
 };
 
 // A handle of a compiled graph: a plan with its kernels. Cheap to copy; any number of threads may run it at once, each
@@ -95,12 +96,23 @@ class CompiledGraph {
   Result<void> run_into(std::span<const ArrayView> inputs, std::span<const ArrayView> outputs,
                         const RunOptions& options = {}) const;
 
+  // A handle in which these inputs, by name, stay as they are: weights. Its runs take the other inputs, in their order.
+  // What the plan computes of bound inputs and constants alone is computed here, once, and kept with the handle; later
+  // runs have no such launches, and plan(), explain() and launch_ms no longer count them. Arrays are borrowed, and must
+  // stay and stay unchanged as long as any copy of the handle does, unless they have an owner, which the handle keeps.
+  // Those that are not row-major or aligned are copied once; on a GPU those that are not on_device. Dims whose sizes
+  // the bound inputs say, or `options.sizes`, are fixed; a loop runs once only if all of it does. An input that an
+  // output may take over cannot be bound. Of a handle with bound inputs more can be bound. Of the options, `stream` and
+  // `launch_ms` are of no use here; `memory_limit` is for what is kept and an arena. Done on return.
+  Result<CompiledGraph> bind(const std::map<std::string, ArrayView>& inputs, const RunOptions& options = {}) const;
+
   // Compiles the variants of the kernels for exactly what a run with these inputs allows, its sizes and alignment, and
   // waits; without it runs begin with generic code, and better code follows behind them. Nothing runs.
   Result<void> prepare(std::span<const ArrayView> inputs, const RunOptions& options = {}) const;
 
   Result<GraphMemory> memory(std::span<const ArrayView> inputs, const RunOptions& options = {}) const;
 
+  // Of what a run does; of a handle with bound inputs they are among the constants, whose bytes are not here.
   const graph::Plan& plan() const;
   // The launches, for people: what each computes, where it comes from, and the bytes that it moves, for sizes by name
   // where all are given, else as formulas; then the planner's log.
