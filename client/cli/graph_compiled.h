@@ -16,7 +16,7 @@ struct GraphTargetFlags {
   bool fuse = true, full = false;
   uint32_t deadline_ms = 0;
   int threads = 0;
-  std::vector<std::string> bind;  // names of inputs
+  std::vector<std::string> bind = {};  // names of inputs
 };
 
 Result<client::CompiledGraph> compile_graph(const graph::Graph& graph, const GraphTargetFlags& flags);

@@ -28,6 +28,8 @@ struct FunctionState : std::enable_shared_from_this<FunctionState> {
   // The best sound variant for what holds, else the first; it lives as long as this.
   const Variant& best(const dsl::Facts& exact) const;
   bool has(const dsl::Facts& facts) const;
+  // Changes whenever best() may choose another variant; equal ones are of the same variants, as long as this lives.
+  const void* version() const { return &current(); }
   size_t variant_count() const { return current().variants.size(); }
   // Adds the variant for these facts, unless it is there, in place of one that was made quickly.
   Result<void> compile(const dsl::Facts& facts, const CompileOptions& options);

@@ -88,6 +88,8 @@ int threads_to_use(int wanted) {
   return std::max(wanted > 0 ? wanted : omp_get_max_threads(), 1);
 }
 
+bool parts_run_at_once() { return !is_forked_thread(); }
+
 void in_parallel(int threads, const std::function<void(int, int)>& part) {
   if (threads == 1) return part(0, 1);
   if (is_forked_thread()) return on_new_threads(threads, part);

@@ -16,12 +16,12 @@
 #include "kiln/dsl/float_mode.h"
 #include "lifetime.h"
 #include "parallel.h"
+#include "shares.h"
 
 namespace kiln::client {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr uint64_t kFew = 16;                       // programs of a thread
 constexpr uint64_t kMaxMemory = uint64_t{1} << 36;  // an artifact that asks for more is damaged
 
 // A thread's memory of either use, while nobody has it.
@@ -31,12 +31,6 @@ struct Idle {
   ~Idle() { std::free(memory); }
 };
 Idle& idle(ThreadMemory::Use use) { return of_thread<std::array<Idle, 2>>()[static_cast<size_t>(use)]; }
-
-// The programs of one thread, on a cache line that it has to itself until others help.
-struct alignas(kAlignment) Share {
-  std::atomic<uint64_t> next;
-  uint64_t end = 0, size = 0;
-};
 
 // What the threads of one launch share.
 struct Job {
@@ -81,47 +75,18 @@ void run_chunk(Job& job, uint64_t first, uint64_t last) {
   if (code != 0 && job.code.compare_exchange_strong(none, code) && job.failure != nullptr) *job.failure = failure;
 }
 
-// The next programs of a share, fewer towards its end, or none: a thread that is late leaves the last ones to others.
-// Few programs are mostly large, and neighbours share what a call keeps: of these the most at once. Of many a quarter,
-// for they may grow along the grid, as the rows of a causal mask do.
-struct Range {
-  uint64_t first, last;
-};
-Range take(Share& share) {
-  uint64_t first = share.next.load(std::memory_order_relaxed);
-  for (;;) {
-    if (first >= share.end) return {0, 0};
-    const uint64_t left = share.end - first;
-    const uint64_t count = share.size < kFew ? (3 * left + 3) / 4 : std::max((left + 3) / 4, share.size / 8);
-    const uint64_t last = std::min(first + count, share.end);
-    if (share.next.compare_exchange_weak(first, last, std::memory_order_relaxed)) return {first, last};
-  }
-}
-
-// Those of thread `mine`, then what is left of the next one's, and so on around: neighbours are on one node where
-// threads are bound close to each other.
-void run_shares(Job& job, size_t mine) {
-  for (size_t i = 0; i < job.shares.size(); ++i) {
-    Share& share = job.shares[(mine + i) % job.shares.size()];
-    for (Range range = take(share); range.first < range.last; range = take(share)) {
-      if (job.code.load(std::memory_order_relaxed) != 0) return;
-      run_chunk(job, range.first, range.last);
-    }
-  }
-}
-
 void run_parallel(Job& job, int threads) {
   std::vector<Share> shares(static_cast<size_t>(threads));
-  const uint64_t each = job.programs / shares.size(), more = job.programs % shares.size();
-  for (uint64_t i = 0, begin = 0; i < shares.size(); ++i) {
-    Share& share = shares[i];
-    share.size = each + (i < more ? 1 : 0);
-    share.next = begin;
-    share.end = begin += share.size;
-  }
+  for (uint64_t i = 0; i < shares.size(); ++i) shares[i].begin(job.programs, i, shares.size());
   job.shares = shares;
   // There may be fewer threads; the others' shares are taken all the same.
-  in_parallel(threads, [&](int mine, int) { run_shares(job, static_cast<size_t>(mine)); });
+  in_parallel(threads, [&](int mine, int) {
+    take_all(job.shares, static_cast<size_t>(mine), [&](const Range& range) {
+      if (job.code.load(std::memory_order_relaxed) != 0) return false;
+      run_chunk(job, range.first, range.last);
+      return true;
+    });
+  });
 }
 
 int thread_count(const CpuLaunch& launch, uint64_t programs) {

@@ -1,6 +1,7 @@
 // A run: inputs checked, memory found, launches in order.
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -10,6 +11,8 @@
 #include "graph_state.h"
 #include "kiln/wire/crash_report.h"
 #include "launch_times.h"
+#include "parallel.h"
+#include "prepared_plan.h"
 #include "signals.h"
 
 namespace kiln::client {
@@ -110,6 +113,14 @@ class Run {
   }
   Result<void> launch_all();
   Result<void> launch_range(uint32_t first, uint32_t last, size_t loop);
+  // Chooses what is ready of the launches, where the host's processors run them now.
+  Result<void> use_prepared();
+  // Launches [first, last), none of which begins a loop.
+  Result<void> launch_plain(uint32_t first, uint32_t last);
+  Result<void> launch_prepared(uint32_t first, uint32_t last);
+  Error cancelled(uint32_t launch) const {
+    return error(ErrorCode::kCancelled, "graph `" + plan_.name + "`: cancelled before " + launch_text(plan_, launch));
+  }
   Result<void> launch(uint32_t number);
   Result<void> set_arguments(uint32_t launch);
   Error failed(uint32_t launch, Error failure) const;
@@ -148,6 +159,10 @@ class Run {
   Arena arena_;
   std::vector<std::byte*> bases_;  // by buffer
   std::vector<Argument> arguments_;
+  const PreparedPlan* prepared_ = nullptr;
+  std::vector<std::byte> blocks_;  // of prepared launches, with this run's addresses
+  std::optional<ThreadMemory> workspace_memory_;
+  void* workspace_ = nullptr;
   dsl::Bindings counters_;  // of the loops that run, behind the dims
 };
 
@@ -315,17 +330,37 @@ void Run::place_buffers(std::byte* arena) {
 
 Result<void> Run::launch_all() {
   counters_.constexprs.resize(plan_.dims.size() + graph::kMostCounters);
+  if (auto ready = use_prepared(); !ready) return ready;
   if (auto done = launch_range(0, static_cast<uint32_t>(plan_.launches.size()), 0); !done) return done;
   return times_.finish();
+}
+
+Result<void> Run::use_prepared() {
+  const bool is_here = device() == nullptr && options_.stream == nullptr && options_.launch_ms == nullptr;
+  if (!is_here || !parts_run_at_once()) return {};
+  prepared_ = sized_.prepared->get(plan_, sized_, state_.kernels, bases_);
+  if (prepared_ == nullptr) return {};
+  blocks_ = prepared_->blocks;
+  for (const PreparedPlan::Patch& patch : prepared_->patches) {
+    const void* address = bases_[patch.buffer] + patch.offset;
+    std::memcpy(blocks_.data() + patch.at, &address, sizeof address);
+  }
+  if (prepared_->workspace_bytes == 0) return {};
+  workspace_memory_.emplace(ThreadMemory::Use::kWorkspace);
+  workspace_ = workspace_memory_->get(prepared_->workspace_bytes);
+  if (workspace_ != nullptr) return {};
+  return error(ErrorCode::kOutOfMemory, "graph `" + plan_.name + "`: no memory for " +
+                                            std::to_string(prepared_->workspace_bytes) + " bytes of workspace");
 }
 
 // Launches [first, last), and those of the loops among them, of which `loop` is the first, as often as they say.
 Result<void> Run::launch_range(uint32_t first, uint32_t last, size_t loop) {
   for (uint32_t i = first; i < last;) {
     while (loop < plan_.loops.size() && plan_.loops[loop].first < i) ++loop;
-    if (loop == plan_.loops.size() || plan_.loops[loop].first != i) {
-      if (auto done = launch(i); !done) return done;
-      ++i;
+    const uint32_t next = loop < plan_.loops.size() ? std::min(plan_.loops[loop].first, last) : last;
+    if (next > i) {
+      if (auto done = launch_plain(i, next); !done) return done;
+      i = next;
       continue;
     }
     const graph::PlannedLoop& here = plan_.loops[loop];
@@ -341,10 +376,31 @@ Result<void> Run::launch_range(uint32_t first, uint32_t last, size_t loop) {
   return {};
 }
 
-Result<void> Run::launch(uint32_t number) {
-  if (options_.cancel.stop_requested()) {
-    return error(ErrorCode::kCancelled, "graph `" + plan_.name + "`: cancelled before " + launch_text(plan_, number));
+Result<void> Run::launch_plain(uint32_t first, uint32_t last) {
+  for (uint32_t i = first; i < last;) {
+    uint32_t end = i;
+    while (prepared_ != nullptr && end < last && prepared_->launches[end]) ++end;
+    auto done = end > i ? launch_prepared(i, end) : launch(i);
+    if (!done) return done;
+    i = std::max(end, i + 1);
   }
+  return {};
+}
+
+Result<void> Run::launch_prepared(uint32_t first, uint32_t last) {
+  const std::span<const SequenceStep> steps = prepared_->steps_of(first, last);
+  const SequenceEnd end =
+      run_sequence({steps, blocks_.data(), workspace_, threads_to_use(options_.threads), options_.cancel});
+  if (end.is_cancelled) return cancelled(steps[end.step].launch);
+  if (end.code == 0) return {};
+  const uint32_t number = steps[end.step].launch;
+  if (auto set = set_arguments(number); !set) return set;
+  return failed(number, failure_of(*state_.kernels[plan_.launches[number].kernel].state(), *prepared_->launches[number],
+                                   end, arguments_));
+}
+
+Result<void> Run::launch(uint32_t number) {
+  if (options_.cancel.stop_requested()) return cancelled(number);
   if (auto set = set_arguments(number); !set) return set;
   if (auto begun = times_.next(number); !begun) return begun;
   auto done = state_.kernels[plan_.launches[number].kernel].launch(arguments_, launch_options_);

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "prepared_plan.h"
+
 namespace kiln::client {
 namespace {
 
@@ -35,6 +37,7 @@ class Sizing {
     for (const graph::PlannedLoop& loop : plan_.loops) {
       out_->loop_lengths.push_back(number(loop.length, [] { return std::string("the length of a loop"); }));
     }
+    out_->prepared = std::make_shared<PreparedPlans>();
     return std::move(out_);
   }
 
@@ -122,6 +125,8 @@ class Sizing {
                                     ? scalar(planned.scalar, params[i].type.element, what)
                                     : pointer(planned, params[i].type.element, what));
     }
+    const auto moved = launch.moved.evaluate(dims_);
+    out_->moved_bytes.push_back(moved && *moved >= 0 ? static_cast<uint64_t>(*moved) : UINT64_MAX);
     out_->argument_end.push_back(static_cast<uint32_t>(out_->arguments.size()));
   }
 

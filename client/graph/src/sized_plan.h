@@ -15,6 +15,8 @@
 
 namespace kiln::client {
 
+class PreparedPlans;
+
 struct SizedPlan {
   struct Buffer {
     uint64_t offset = 0;  // in the arena
@@ -37,9 +39,11 @@ struct SizedPlan {
   std::vector<int64_t> sizes;  // what it was made for: size_key()
   std::vector<Tensor> inputs, outputs;
   std::vector<Buffer> buffers;
-  std::vector<Argument> arguments;     // of all launches, one after the other
-  std::vector<uint32_t> argument_end;  // by launch
-  std::vector<int64_t> loop_lengths;   // by Plan::loops
+  std::vector<Argument> arguments;          // of all launches, one after the other
+  std::vector<uint32_t> argument_end;       // by launch
+  std::vector<int64_t> loop_lengths;        // by Plan::loops
+  std::vector<uint64_t> moved_bytes;        // by launch
+  std::shared_ptr<PreparedPlans> prepared;  // for CPUs
   uint64_t arena_bytes = 0;
   uint64_t output_bytes = 0;  // of all together
 

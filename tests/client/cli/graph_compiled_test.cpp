@@ -92,6 +92,40 @@ TEST_F(GraphCompiled, BenchTimesRuns) {
       << without.errors;
 }
 
+// %s is a launch of %w alone: bound, it is left out.
+TEST_F(GraphCompiled, BindsInputs) {
+  write("scan.kg", R"(graph g(%x: f32[3], %w: f32[3]) {
+  %s = scan %w {kind = sum, axis = 0, reverse = 0, exclusive = 0} : f32[3]
+  %y = mul %x, %s : f32[3]
+  output y = %y
+}
+)");
+  write_floats("w.npy", {1, 2, 3});
+  const auto scan = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"graph", "run", "scan.kg", "--input", "x=@x.npy", "--input", "w=@w.npy"};
+    words.insert(words.end(), more.begin(), more.end());
+    return kiln(words);
+  };
+  const Outcome evaluated = scan({});
+  EXPECT_EQ(evaluated.output, "y: f32[3]\n[1, 7.5, -18]\n") << evaluated.errors;
+  for (const char* names : {"w", "x", "x,w"}) {
+    const Outcome outcome = scan({"--target", "interp", "--bind", names});
+    EXPECT_EQ(outcome.output, evaluated.output) << names << outcome.errors;
+  }
+  const auto refused = [&](const std::vector<std::string>& more, const std::string& why) {
+    const Outcome outcome = scan(more);
+    EXPECT_NE(outcome.code, 0);
+    EXPECT_NE(outcome.errors.find(why), std::string::npos) << outcome.errors;
+  };
+  refused({"--target", "interp", "--bind", "w,v"}, "--bind: the graph has no input `v`");
+  refused({"--target", "interp", "--bind", "w", "--bind", "w"}, "--bind: `w` is given twice");
+  refused({"--bind", "w"}, "--bind: inputs are bound of a compiled graph, by --target");
+  const Outcome timed = kiln({"graph", "bench", "scan.kg", "--target", "interp", "--bind", "w", "--repeat", "1"});
+  EXPECT_EQ(timed.code, 0) << timed.errors;
+  EXPECT_NE(timed.output.find(" of 1 runs of 1 launches\nbound 1 of 2 inputs in "), std::string::npos) << timed.output;
+  EXPECT_NE(timed.output.find(" ms: 1 launches ran once\n"), std::string::npos) << timed.output;
+}
+
 // Plans are entries of the cache as kernels are.
 TEST_F(GraphCompiled, EntriesOfPlansAreExplainedAndReproduced) {
   ASSERT_EQ(run({"--target", "interp"}).code, 0);

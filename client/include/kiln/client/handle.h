@@ -50,6 +50,9 @@ class UntypedFunction {
   // The config that a launch with these arguments takes now: constexprs and schedule options.
   dsl::ConstexprValues config(std::span<const Argument> arguments = {}) const;
 
+  // For the client itself.
+  const std::shared_ptr<FunctionState>& state() const { return state_; }
+
  private:
   std::shared_ptr<FunctionState> state_;
 };
