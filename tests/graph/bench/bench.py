@@ -144,6 +144,13 @@ class Kiln:
         self.log.close()
 
 
+def bound_inputs(about):
+    """What a module holds itself, parameters and buffers, stays while it infers; in training its weights are other ones each step."""
+    if "_train" in about["name"]:
+        return []
+    return [x["input"] for x in about["inputs"] if x["from"] in ("parameter", "buffer", "constant")]
+
+
 def bytes_of(outputs):
     widths = {"i1": 1, "i8": 1, "u8": 1, "bf16": 2, "f16": 2, "i32": 4, "f32": 4, "i64": 8, "f64": 8}
     total = 0
@@ -164,6 +171,9 @@ class Model:
         count = options.cores or (options.threads if options.target.startswith("cpu") else len(cores))
         self.cores = cores[:count]
         self.row = {"model": about["name"], "dtype": about["dtype"], "target": options.target, "threads": options.threads, "cores": len(self.cores)}
+        names = bound_inputs(about)
+        self.bind = ["--bind", ",".join(names)] if names else []
+        self.row["bound"] = len(names)
         self.kiln = self.peer = None
         self.times = {}
 
@@ -203,13 +213,13 @@ class Model:
         return self.finished()
 
     def cold(self):
-        first = self.step("kiln", lambda: self.kiln.bench(self.file, 1))
+        first = self.step("kiln", lambda: self.kiln.bench(self.file, 1, *self.bind))
         if first is None:
             self.kiln.close()
             self.kiln = None
             return
         self.row |= {"kiln_cold_ms": first["ready_ms"], "kiln_launches": first["launches"]}
-        again = self.step("kiln, warm", lambda: self.kiln.bench(self.file, 3))
+        again = self.step("kiln, warm", lambda: self.kiln.bench(self.file, 3, *self.bind))
         if again:
             self.row["kiln_warm_ms"] = again["ready_ms"]
             self.repeat = max(3, min(200, int(1e3 * self.options.seconds / max(again["ms"], 1e-3))))
@@ -223,7 +233,7 @@ class Model:
         given = [word for x in self.about["inputs"] for word in ("--input", f"{x['input']}=@{folder}/{x['input']}.npy")]
         files = [f"{folder}/out {x['output']}.npy" for x in self.about["outputs"]]
         wanted = [word for x, path in zip(self.about["outputs"], files) for word in ("--output", f"{x['output']}=@{path}")]
-        self.kiln.command( "run", self.file, "--target", self.options.target, "--threads", str(self.options.threads), "--memory", "64GiB", *given, *wanted)
+        self.kiln.command( "run", self.file, "--target", self.options.target, "--threads", str(self.options.threads), "--memory", "64GiB", *self.bind, *given, *wanted)
         self.row |= self.peer.ask(do="check", files=files)
         shutil.rmtree(folder)
 
@@ -251,7 +261,7 @@ class Model:
         for who, more in (("kiln", []), ("kiln replay", ["--replay"])):
             if more and not self.options.target.startswith("cuda"):
                 continue
-            done = self.step(who, lambda more=more: self.kiln.bench(self.file, self.repeat, *more))
+            done = self.step(who, lambda more=more: self.kiln.bench(self.file, self.repeat, *more, *self.bind))
             if done:
                 self.times.setdefault(who, []).append(done["ms"])
                 self.row["kiln_warm_ms"] = min(self.row.get("kiln_warm_ms", done["ready_ms"]), done["ready_ms"])
