@@ -50,6 +50,7 @@ class Grouper {
 
   Grouping take() {
     for (NodeId n = 0; n < body_.nodes.size(); ++n) place(n);
+    release_cheap();
     keep_in_memory();
     find_readers();
     for (NodeId n = 0; n < body_.nodes.size(); ++n) place_in_memory(n);
@@ -79,15 +80,23 @@ class Grouper {
   bool join(NodeId number, const Groups& reached);
   void add_to(uint32_t group, NodeId number, const Groups& reached);
 
+  void release_cheap();
   void keep_in_memory();
   std::vector<uint32_t> slices_of_nodes() const;
   void keep_operands(const Node& node);
   void keep_prologue(ValueId value);
+  bool is_worth_narrowing(const Node& cast) const;
   void keep_operands_of_attention(const Node& node, std::span<const int64_t> cost);
   void keep_source(ValueId value);
-  // A view in a group that is in no memory: who reads it elsewhere reads what it is of.
+  // Views, and casts to more bytes: what they are of says as much.
+  bool costs_nothing(const Node& node) const {
+    if (node.op != TensorOp::kCast) return is_view(node.op);
+    return bits_of(node.first_result) > bits_of(body_.operands_of(node)[0]);
+  }
+  int bits_of(ValueId value) const { return dsl::info(type(value).element).bits; }
+  // One of them in a group that is in no memory: who reads it elsewhere reads what it is of.
   bool is_read_through(NodeId node) const {
-    return is_view(body_.nodes[node].op) && !out_.in_memory[body_.nodes[node].first_result];
+    return costs_nothing(body_.nodes[node]) && !out_.in_memory[body_.nodes[node].first_result];
   }
   // A view that its group stores in its own order, so that who reads it finds elements side by side.
   bool is_own_order(NodeId node) const {
@@ -325,7 +334,7 @@ void Grouper::keep_source(ValueId value) {
     const NodeId number = body_.values[value].node;
     if (number == kNone) return;
     const Node& node = body_.nodes[number];
-    if (!is_view(node.op) || is_own_order(number)) break;
+    if (!costs_nothing(node) || is_own_order(number)) break;
     value = body_.operands_of(node)[0];
   }
   out_.in_memory[value] = true;
@@ -337,6 +346,12 @@ void Grouper::keep_operands(const Node& node) {
   }
 }
 
+// Whether a cast gives fewer bytes of what is not in memory yet: as the product wants them.
+bool Grouper::is_worth_narrowing(const Node& cast) const {
+  const ValueId from = body_.operands_of(cast)[0];
+  return body_.values[from].node != kNone && !out_.in_memory[from] && bits_of(cast.first_result) < bits_of(from);
+}
+
 // A product reads an operand many times over: of what is computed before it, only views and casts are read through, and
 // cats of few parts.
 void Grouper::keep_prologue(ValueId value) {
@@ -345,7 +360,7 @@ void Grouper::keep_prologue(ValueId value) {
     if (number == kNone || out_.in_memory[value]) return;
     const Node& node = body_.nodes[number];
     if (is_own_order(number)) break;
-    const bool goes_on = is_view(node.op) || node.op == TensorOp::kCast;
+    const bool goes_on = is_view(node.op) || (node.op == TensorOp::kCast && !is_worth_narrowing(node));
     if (!goes_on && graph::info(node.op).family == Family::kMake) return;
     if (!goes_on && !(is_inlineable(node.op) && graph::info(node.op).family != Family::kElementwise)) break;
     if (graph::info(node.op).family == Family::kCat && node.operand_count > kMostParts) break;
@@ -367,6 +382,40 @@ int64_t cost_of(TensorOp op) {
   if (info.has(graph::kMath) || op == TensorOp::kPhilox) return 8;
   if (op == TensorOp::kDiv || op == TensorOp::kRem) return 4;
   return is_view(op) ? 0 : 1;
+}
+
+// A cheap op at the end of a group, of what others read from memory in any case: who reads it computes it himself, as
+// the squares of a norm, and one tensor less goes to memory.
+void Grouper::release_cheap() {
+  std::vector<std::vector<NodeId>> users(body_.values.size());
+  std::vector<bool> is_output(body_.values.size());
+  for (const graph::Output& output : body_.outputs) is_output[output.value] = true;
+  for (NodeId n = 0; n < body_.nodes.size(); ++n) {
+    for (const ValueId operand : body_.operands_of(body_.nodes[n])) {
+      if (operand != graph::kNoValue) users[operand].push_back(n);
+    }
+  }
+  const auto is_read_outside = [&](ValueId value, uint32_t group, NodeId but) {
+    return is_output[value] || std::any_of(users[value].begin(), users[value].end(),
+                                           [&](NodeId user) { return user != but && out_.group_of[user] != group; });
+  };
+  for (NodeId n = static_cast<NodeId>(body_.nodes.size()); n-- > 0;) {
+    const Node& node = body_.nodes[n];
+    const uint32_t group = out_.group_of[n];
+    if (group == kNone || graph::info(node.op).family != Family::kElementwise || cost_of(node.op) > 1) continue;
+    const ValueId value = node.first_result;
+    const bool stays = is_output[value] || users[value].empty() ||
+                       std::any_of(users[value].begin(), users[value].end(),
+                                   [&](NodeId user) { return out_.group_of[user] == group; });
+    if (stays) continue;
+    bool is_there = true;
+    for (const ValueId operand : body_.operands_of(node)) {
+      const NodeId from = operand == graph::kNoValue ? kNone : body_.values[operand].node;
+      if (from == kNone || out_.group_of[from] != group) continue;
+      is_there = is_there && is_read_outside(operand, group, n) && bits_of(operand) <= bits_of(value);
+    }
+    if (is_there) out_.group_of[n] = kNone;
+  }
 }
 
 // How many slices there are of what each node gives: a filter that is written out reads so.

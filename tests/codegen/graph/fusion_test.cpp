@@ -76,6 +76,13 @@ GraphDef layer_and_residual() {
                        input("r", bf16, {kRows, kColumns})},
                       [](Tensor x, Tensor w, Tensor r) { return linear(x, w) + r; });
 }
+// What norms and products want of each other has the type that was written, not that of f32 within.
+GraphDef narrow_between() {
+  return graph::graph("narrow_between",
+                      {input("x", bf16, {kRows, kColumns}), input("w", bf16, {kColumns, kColumns}),
+                       input("r", bf16, {kRows, kColumns}), input("g", bf16, {kColumns})},
+                      [](Tensor x, Tensor w, Tensor r, Tensor g) { return linear(rms_norm(linear(x, w) + r, g), w); });
+}
 GraphDef two_of_one() {
   return graph::graph("two_of_one", {input("x", f32, {kRows, kColumns})},
                       [](Tensor x) { return Outputs{{"a", exp(x)}, {"b", x * 2.0}}; });
@@ -149,6 +156,7 @@ const Program kPrograms[] = {
     {"column sums of squares", column_sums, 1, kMatrix + kRow},
     {"a layer with bias and gelu", layer, 1, 2 * kMatrix + kColumn + kRows * kRows * 4},
     {"a layer and a residual", layer_and_residual, 1, 3 * kMatrix / 2 + kColumns * kColumns * 2},
+    {"a norm between two layers in bf16", narrow_between, 3, 7 * kMatrix / 2 + 4 * kColumns * kColumns + 2 * kColumns},
     {"two results of one operand", two_of_one, 1, 3 * kMatrix},
     {"a step of Adam", adam, 1, 7 * kRow + 8},
     {"two parts of one result", joined, 1, 4 * kMatrix},
