@@ -29,4 +29,20 @@ struct SortedAxis {
 // Of lines of any extent; the results have the first of each line.
 Result<WrittenGroup> write_merge_sort(const GroupContext& context, SortedAxis along);
 
+// The parts of a long line, of which each gives `count` candidates; temporaries have them line by line, part by part.
+struct TopkParts {
+  int64_t length = 1;  // of a part
+  int64_t count = 1;
+  Expr lines = Expr(1), parts = {};
+
+  Expr candidates() const { return parts * Expr(count); }  // of a line
+};
+// None where lines are many, or short.
+std::optional<TopkParts> topk_parts(const GroupContext& context, std::span<const Expr> shape, size_t along,
+                                    int64_t count);
+// Into the first temporary keys, into the second their places in the line.
+Result<WrittenKernel> write_topk_parts(const GroupContext& context, const TopkParts& parts, SortedAxis along);
+// The number of the line that coordinates are in.
+Expr line_of(const Coords& coords, std::span<const Expr> shape, size_t along);
+
 }  // namespace kiln::planner

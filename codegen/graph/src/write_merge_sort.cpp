@@ -91,11 +91,7 @@ class MergeSort {
 };
 
 Expr MergeSort::offset(const Coords& coords, const Expr& place) const {
-  Expr line;
-  for (size_t i = 0; i < shape_.size(); ++i) {
-    if (i != along_.axis) line = line * shape_[i] + coords[i];
-  }
-  return line * extent_ + place;
+  return line_of(coords, shape_, along_.axis) * extent_ + place;
 }
 
 std::string MergeSort::name(const char* what) const { return std::string(graph::info(node_.op).name) + "_" + what; }

@@ -163,6 +163,86 @@ Result<WrittenGroup> write_in_order(const GroupContext& context, const Node& nod
   return out;
 }
 
+// What is ordered: an op's operand, or candidates that the op's first kernel found.
+struct Ordered {
+  GroupNest group;
+  Order order;
+};
+
+// The results' elements along the axis, and where they go.
+void add_results(const GroupContext& context, Ordered& out, size_t along, const std::optional<TopkParts>& parts) {
+  const graph::Graph& graph = context.graph;
+  const Node& node = graph.main().nodes[context.group().anchors[0]];
+  const std::vector<Expr>& result = context.type(node.first_result).shape;
+  Nest& nest = out.group.nest;
+  const Expr place = nest.space.add_axis(result[along]);
+  out.order.place = nest.space.axis_count() - 1;
+  Coords stored = out.group.domain;
+  stored[along] = place;
+  for (uint32_t i = 0; i < 2; ++i) {
+    const ElementType element = context.type(node.first_result + i).element;
+    // With the lanes of the place.
+    nest.steps.push_back({.kind = Step::Kind::kAnchor, .element = element, .offset = place, .anchor = i});
+    auto step = static_cast<StepId>(nest.steps.size() - 1);
+    if (i == 1 && parts) {  // the place of a candidate among all is where its place in the line lies
+      const Expr from = nest.space.add_axis(parts->candidates());
+      nest.bound.push_back({nest.space.axis_count() - 1, step});
+      nest.steps.push_back({.kind = Step::Kind::kLoad,
+                            .element = element,
+                            .tensor = static_cast<ValueId>(graph.main().values.size()) + 1,
+                            .offset = line_of(out.group.domain, result, along) * parts->candidates() + from});
+      step = static_cast<StepId>(nest.steps.size() - 1);
+    }
+    out.group.stores.push_back({node.first_result + i, step, IndexSpace::ravel(stored, result)});
+  }
+}
+
+Result<WrittenKernel> write_ordered(const GroupContext& context, const Ordered& ordered, const OrderPlan& plan) {
+  std::vector<StepId> wanted{ordered.order.x};
+  for (const Stored& store : ordered.group.stores) wanted.push_back(store.step);
+  const Expr numbers[] = {ordered.order.count};
+  const Signature signature = signature_of(ordered.group.nest, ordered.group.stores, wanted, plan.consts, numbers);
+  auto kernel =
+      dsl::trace_kernel(group_name(context.graph, context.group(), context.grouping, context.number), signature.params,
+                        [&](const dsl::TracedParams& params) {
+                          OrderWriter writer(context, ordered.group, ordered.order, plan.layout, signature, params);
+                          plan.method == Method::kBlocks ? writer.find_in_blocks() : writer.sort_in_tile();
+                        });
+  if (!kernel) return kernel.error();
+  kernel->options.fuse_precision = true;
+  return WrittenKernel{{std::move(*kernel), {}}, signature.arguments};
+}
+
+// The first of each part, then the first of those.
+Result<WrittenGroup> write_in_parts(const GroupContext& context, const TopkParts& parts, Order order,
+                                    SortedAxis along) {
+  const Node& node = context.graph.main().nodes[context.group().anchors[0]];
+  WrittenGroup out;
+  const ElementType key = key_type(order.element);
+  const std::vector<Expr> found{parts.lines, parts.candidates()};
+  out.temporaries = {{key, found}, {ElementType::kI64, found}};
+  auto first = write_topk_parts(context, parts, along);
+  if (!first) return first.error();
+  out.kernels.push_back(std::move(*first));
+
+  std::vector<Expr> shape = context.type(node.first_result).shape;
+  shape[along.axis] = parts.candidates();
+  const auto axis = static_cast<int64_t>(along.axis);
+  Ordered candidates{empty_nest(context.graph, shape, {&axis, 1}), std::move(order)};
+  const Coords& domain = candidates.group.domain;
+  candidates.group.nest.steps.push_back(
+      {.kind = Step::Kind::kLoad,
+       .element = key,
+       .tensor = static_cast<ValueId>(context.graph.main().values.size()),
+       .offset = line_of(domain, shape, along.axis) * parts.candidates() + domain[along.axis]});
+  candidates.order.x = 0;
+  add_results(context, candidates, along.axis, parts);
+  auto last = write_ordered(context, candidates, plan_of(context, candidates.group, candidates.order.count, true));
+  if (!last) return last.error();
+  out.kernels.push_back(std::move(*last));
+  return out;
+}
+
 }  // namespace
 
 Result<WrittenGroup> write_order(const GroupContext& context) {
@@ -172,43 +252,31 @@ Result<WrittenGroup> write_order(const GroupContext& context) {
   const graph::AttrList& attrs = graph.attrs(node);
   const bool is_topk = node.op == TensorOp::kTopk;
   const ValueId x = graph.main().operands_of(node)[0];
-  const std::vector<Expr>&shape = context.type(x).shape, &result = context.type(node.first_result).shape;
+  const std::vector<Expr>& shape = context.type(x).shape;
   const int64_t axis = graph::int_attr(attrs, is_topk ? 1 : 0);
   const auto along = static_cast<size_t>(axis);
   if (shape[along] == Expr(1)) return write_in_order(context, node, along);
 
-  GroupNest group = empty_nest(graph, shape, {&axis, 1});
-  NestBuilder builder(
-      graph, group.nest, [&](ValueId value) { return source_of(graph, context.grouping, context.number, value); },
-      [](uint32_t) { return Coords(); });
-  const auto step = builder.at(x, group.domain);
-  if (!step) return no_kernel(graph, number);
-  Order order{.x = *step, .count = result[along], .element = context.type(x).element};
+  Order order{.count = context.type(node.first_result).shape[along], .element = context.type(x).element};
   order.descending = graph::flag_attr(attrs, is_topk ? 2 : 1);
-  const Expr place = group.nest.space.add_axis(result[along]);
-  order.place = group.nest.space.axis_count() - 1;
-  Coords stored = group.domain;
-  stored[along] = place;
-  for (uint32_t i = 0; i < 2; ++i) {
-    const ElementType element = context.type(node.first_result + i).element;
-    group.nest.steps.push_back({.kind = Step::Kind::kAnchor, .element = element, .anchor = i});
-    group.stores.push_back(
-        {node.first_result + i, static_cast<StepId>(group.nest.steps.size() - 1), IndexSpace::ravel(stored, result)});
-  }
-  const OrderPlan plan = plan_of(context, group, result[along], is_topk);
+  Ordered whole{empty_nest(graph, shape, {&axis, 1}), order};
+  NestBuilder builder(
+      graph, whole.group.nest, [&](ValueId value) { return source_of(graph, context.grouping, context.number, value); },
+      [](uint32_t) { return Coords(); });
+  const auto step = builder.at(x, whole.group.domain);
+  if (!step) return no_kernel(graph, number);
+  whole.order.x = *step;
+  const OrderPlan plan = plan_of(context, whole.group, order.count, is_topk);
   if (plan.method == Method::kMerge) return write_merge_sort(context, {along, order.descending});
-  const StepId wanted[] = {order.x};
-  const Expr numbers[] = {order.count};
-  const Signature signature = signature_of(group.nest, group.stores, wanted, plan.consts, numbers);
-  auto kernel = dsl::trace_kernel(group_name(graph, context.group(), context.grouping, context.number),
-                                  signature.params, [&](const dsl::TracedParams& params) {
-                                    OrderWriter writer(context, group, order, plan.layout, signature, params);
-                                    plan.method == Method::kBlocks ? writer.find_in_blocks() : writer.sort_in_tile();
-                                  });
+  if (plan.method == Method::kBlocks) {
+    const auto parts = topk_parts(context, shape, along, plan.consts.back().value);
+    if (parts) return write_in_parts(context, *parts, order, {along, order.descending});
+  }
+  add_results(context, whole, along, std::nullopt);
+  auto kernel = write_ordered(context, whole, plan);
   if (!kernel) return kernel.error();
-  kernel->options.fuse_precision = true;
   WrittenGroup out;
-  out.kernels.push_back({{std::move(*kernel), {}}, signature.arguments});
+  out.kernels.push_back(std::move(*kernel));
   return out;
 }
 

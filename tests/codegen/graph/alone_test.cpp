@@ -286,6 +286,27 @@ std::vector<AloneCase> orders() {
                           "  output v = %v\n  output i = %i\n  output t = %t\n  output j = %j\n"),
                  {{{"m", 2}}},
                  kSpecial});
+  // In parts: of few lines, one of which ends within a part, with ties at the ends of parts, and NaN.
+  for (const char* largest : {"0", "1"}) {
+    for (const char* element : {"f32", "i8", "f8e5m2"}) {
+      const std::string e = element;
+      // Arithmetic on f8 saturates.
+      const std::string before = e[0] == 'f' && e[1] == '8' ? "reverse %x {axes = [0]}" : "neg %x";
+      out.push_back({std::string("topk_of_long_lines_") + e + "_" + largest,
+                     graph_of("%x: " + e + "[2, 70001, m]",
+                              "  %z = " + before + " : " + e +
+                                  "[2, 70001, m]\n  %t, %j = topk %z {k = 37, axis = 1, largest = " + largest +
+                                  "} : " + e + "[2, 37, m], i64[2, 37, m]\n  output t = %t\n  output j = %j\n"),
+                     {{{"m", 1}}},
+                     e == "i8" ? kSmallInts : random_graph::Content{.largest = 200, .percent_special = 1}});
+      out.push_back(
+          {std::string("topk_of_one_line_") + e + "_" + largest,
+           graph_of("%x: " + e + "[65537]", "  %t, %j = topk %x {k = 100, axis = 0, largest = " + std::string(largest) +
+                                                "} : " + e + "[100], i64[100]\n  output t = %t\n  output j = %j\n"),
+           {{}},
+           e == "i8" ? kSmallInts : random_graph::Content{.largest = 2, .percent_special = 30}});
+    }
+  }
   for (const char* bins : {"5", "m", "5000"}) {
     for (const char* element : {"i8", "u64", "i32"}) {
       out.push_back(
@@ -347,7 +368,7 @@ std::vector<AloneCase> all_cases() {
 }
 std::vector<AloneCase> gpu_cases() {
   std::vector<AloneCase> out;
-  for (const auto& some : {scatters(), bags(), cats()}) out.insert(out.end(), some.begin(), some.end());
+  for (const auto& some : {scatters(), bags(), cats(), orders()}) out.insert(out.end(), some.begin(), some.end());
   return out;
 }
 INSTANTIATE_TEST_SUITE_P(All, AlonePlanOfAGpu, testing::ValuesIn(gpu_cases()),
