@@ -216,6 +216,79 @@ TEST_P(AttentionGraphs, OfKnownSizesAreTheEvaluators) {
 INSTANTIATE_TEST_SUITE_P(Types, AttentionGraphs, testing::Values(graph::f32, graph::bf16),
                          [](const auto& info) { return std::string(dsl::info(info.param).name); });
 
+// What random graphs are too small for: long lines in order, bags of several tables, many updates, results of many
+// parts.
+class LargeGraphs : public CompiledGraphs, public testing::WithParamInterface<const char*> {};
+
+TEST_P(LargeGraphs, AreTheEvaluators) {
+  const auto graph = graph::parse(GetParam(), "large.kg");
+  ASSERT_TRUE(graph) << graph.error().message;
+  EXPECT_EQ(check({*graph, {}}, 1, false), Outcome::kChecked);
+}
+INSTANTIATE_TEST_SUITE_P(
+    All, LargeGraphs,
+    testing::Values(R"(graph sorts(%x: f32[3, 20001], %y: i8[40000], %z: bf16[9001, 2]) {
+  %a, %i = sort %x {axis = 1, descending = 1} : f32[3, 20001], i64[3, 20001]
+  %b, %j = sort %y {axis = 0, descending = 0} : i8[40000], i64[40000]
+  %c, %k = sort %z {axis = 0, descending = 1} : bf16[9001, 2], i64[9001, 2]
+  output a = %a
+  output i = %i
+  output b = %b
+  output j = %j
+  output c = %c
+  output k = %k
+})",
+                    R"(graph firsts(%x: f32[2, 70001], %y: i8[65536], %z: f32[9, 50257]) {
+  %a, %i = topk %x {k = 50, axis = 1, largest = 1} : f32[2, 50], i64[2, 50]
+  %b, %j = topk %y {k = 300, axis = 0, largest = 0} : i8[300], i64[300]
+  %c, %k = topk %z {k = 1000, axis = 1, largest = 0} : f32[9, 1000], i64[9, 1000]
+  output a = %a
+  output i = %i
+  output b = %b
+  output j = %j
+  output c = %c
+  output k = %k
+})",
+                    R"(graph bags(%s: f32[100, 64], %t: f32[70, 64], %u: bf16[100, 24],
+    %i: i64[2000], %w: f32[2000], %o: i64[300]) {
+  %seventy = full {type = i64, shape = [2000], value = 70} : i64[2000]
+  %ids = rem %i, %seventy : i64[2000]
+  %most = full {type = i64, shape = [300], value = 2001} : i64[300]
+  %r = rem %o, %most : i64[300]
+  %p = abs %r : i64[300]
+  %starts, %from = sort %p {axis = 0, descending = 0} : i64[300], i64[300]
+  %a = embedding_bag %s, %ids, %starts, %w {mode = sum} : f32[300, 64]
+  %b = embedding_bag %t, %ids, %starts {mode = mean} : f32[300, 64]
+  %c = embedding_bag %u, %ids, %starts {mode = max} : bf16[300, 24]
+  output a = %a
+  output b = %b
+  output c = %c
+})",
+                    R"(graph updates(%x: f32[500, 64], %v: f32[40, 50, 64], %i: i64[40, 50], %y: i32[90],
+    %u: i32[3000], %j: i64[3000]) {
+  %m = full {type = i64, shape = [40, 50], value = 500} : i64[40, 50]
+  %k = rem %i, %m : i64[40, 50]
+  %a = index_put %x, %v, %k {axes = [0], kind = add} : f32[500, 64]
+  %b = index_put %x, %v, %k {axes = [0], kind = set} : f32[500, 64]
+  %n = full {type = i64, shape = [3000], value = 90} : i64[3000]
+  %l = rem %j, %n : i64[3000]
+  %c = scatter %y, %l, %u {axis = 0, kind = max} : i32[90]
+  output a = %a
+  output b = %b
+  output c = %c
+})",
+                    R"(graph parts(%a: f32[300, 40], %b: f32[300, 40]) {
+  %c = exp %a : f32[300, 40]
+  %y = cat %a, %b, %c, %b, %a, %a, %c, %b, %a, %c, %b {axis = 1} : f32[300, 440]
+  %z = neg %y : f32[300, 440]
+  output y = %y
+  output z = %z
+})"),
+    [](const auto& info) {
+      const std::string text = info.param;
+      return text.substr(6, text.find('(') - 6);
+    });
+
 class SomeGraphs : public test::GraphService {};
 
 // A dim that only what nothing needs mentions is gone from the plan; who gives its size does not have to know.
