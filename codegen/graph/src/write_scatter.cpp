@@ -1,6 +1,7 @@
 // Kernels of scatter and index_put: the result begins as a copy of x; then programs, each of which has places of its
-// own in the result, go through all updates in order. So the last of several that are set at one place stays, and sums
-// have one order. f16, bf16 and f8 are combined in f32 and rounded once, by way of a copy of x in f32.
+// own in the result, look at all indices and do their updates in order. So the last of several that are set at one
+// place stays, and sums have one order. f16, bf16 and f8 are combined in f32 and rounded once, by way of a copy of x in
+// f32.
 #include "combiner.h"
 #include "kernel_writer.h"
 #include "kiln/dsl/library.h"
