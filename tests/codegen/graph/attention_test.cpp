@@ -201,6 +201,22 @@ TEST(AttentionMasks, AreComputedWhereTheyAreRead) {
   expect_right(dear, {}, 2);
 }
 
+// What no kernel of scores can compute is there before: a product, a running sum.
+TEST(AttentionMasks, MayComeFromOtherKernels) {
+  std::vector<InputSpec> inputs = qkv({}, f32);
+  inputs.push_back(input("places", f32, {37, 5}));
+  inputs.push_back(input("tokens", i64, {2, 150}));
+  const auto by_product = graph::graph("by_product", inputs, [](Tensors in) {
+    return attention(in[0], in[1], in[2], {},
+                     matmul(in[3], matmul(transpose(in[3]), reshape(in[0], {37, 96})))(graph::all, graph::range(0, 1)));
+  });
+  expect_right(by_product, {}, 3);
+  const auto by_scan = graph::graph("by_scan", inputs, [](Tensors in) {
+    return attention(in[0], in[1], in[2], {}, reshape(cumsum(in[4], 1) > 3, {2, 1, 1, 150}));
+  });
+  expect_right(by_scan, {}, 2);
+}
+
 // Rows that see nothing are 0, also where a mask says so by numbers; the least number hides less than -inf does.
 TEST(AttentionMasks, MayHideAll) {
   for (const double low : {-double{INFINITY}, -3.4028234663852886e38, -1e9}) {
@@ -235,6 +251,12 @@ TEST(AttentionOperands, AreComputedOnceOrWhereTheyAreRead) {
     return attention(in[0], graph::cat({in[1], in[3]}, 2), graph::cat({in[2], in[4]}, 2), {.causal = true});
   });
   expect_right(decode, {}, 1);
+  // Who wants the heads apart has them too.
+  const auto both = graph::graph("both", qkv(shape, f32), [](Tensor q, Tensor k, Tensor v) {
+    const Tensor y = attention(q, k, v);
+    return graph::Outputs{{"heads", y}, {"rows", reshape(permute(y, {0, 2, 1, 3}), {2, 37, 48})}};
+  });
+  expect_right(both, {}, 1);
   const auto transposed = graph::graph(
       "transposed", {input("q", f32, {2, 3, 16, 37}), input("k", f32, {2, 3, 16, 37}), input("v", f32, {2, 3, 16, 37})},
       [](Tensor q, Tensor k, Tensor v) {
