@@ -10,6 +10,7 @@
 #include "function_state.h"
 #include "graph_state.h"
 #include "kiln/client/artifact.h"
+#include "kiln/dsl/binary.h"
 #include "kiln/dsl/config.h"
 
 namespace kiln::client {
@@ -61,7 +62,9 @@ Result<graph::Plan> plan_of(Core& core, const graph::PlanRequest& request, const
   auto artifact = core.fetch(*bytes, options);
   if (!artifact) return artifact.error();
   if (artifact->metadata.emit != graph::kPlanEmit) return internal_error("the daemon sent no plan");
-  auto plan = graph::decode_plan(artifact->code);
+  // The interpreter runs kernels' ops, and what fails on a GPU is named by the first of them.
+  const bool on_cpu = request.target.starts_with("cpu:");
+  auto plan = on_cpu ? graph::decode_plan_heads(artifact->code) : graph::decode_plan(artifact->code);
   if (!plan) return internal_error("the daemon sent a plan that is wrong: " + plan.error().message);
   if (plan->target != request.target) return internal_error("the daemon sent a plan for another target");
   return plan;
@@ -75,6 +78,11 @@ Result<std::vector<CompileSpec>> specs_of(const graph::Plan& plan, uint32_t dead
     if (!constexprs) return of_kernel(plan, i, constexprs.error());
     CompileSpec& spec = out.emplace_back();
     spec.kernel = std::make_shared<const dsl::Kernel>(kernel.kernel);
+    if (!kernel.encoded.empty()) {
+      auto requests = dsl::RequestEncoder::of_encoded(spec.kernel, kernel.encoded);
+      if (!requests) return of_kernel(plan, i, requests.error());
+      spec.requests = std::make_shared<const dsl::RequestEncoder>(std::move(*requests));
+    }
     spec.target = plan.target;
     spec.constexprs = std::move(*constexprs);
     spec.deadline_ms = deadline_ms;

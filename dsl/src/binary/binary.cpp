@@ -142,6 +142,23 @@ Result<RequestEncoder> RequestEncoder::create(std::shared_ptr<const Kernel> kern
   return out;
 }
 
+Result<RequestEncoder> RequestEncoder::of_encoded(std::shared_ptr<const Kernel> kernel,
+                                                  std::span<const std::byte> encoded) {
+  return guarded("kernel", [&] {
+    RequestEncoder out;
+    const auto record = take_section(encoded), debug = take_section(encoded);
+    std::vector<std::byte> array;
+    CborWriter(array).array(kCanonicalFields);
+    if (record.size() < array.size() || !std::equal(array.begin(), array.end(), record.begin())) {
+      throw BadBytes{"the canonical section is another"};
+    }
+    out.head_.assign(record.begin() + static_cast<std::ptrdiff_t>(array.size()), record.end());
+    out.debug_.assign(debug.begin(), debug.end());
+    out.kernel_ = std::move(kernel);
+    return out;
+  });
+}
+
 Result<RequestBytes> RequestEncoder::encode(const std::string& target, const ConstexprValues& constexprs,
                                             const Facts& facts, const std::string& emit) const {
   auto values = complete_constexprs(*kernel_, constexprs, target);

@@ -53,13 +53,19 @@ class GraphService : public testing::Test {
     std::vector<std::filesystem::path> out;
     for (const graph::PlannedKernel& kernel : plan.kernels) {
       auto values = dsl::complete_constexprs(kernel.kernel, kernel.constexprs, plan.target);
-      auto request = dsl::encode_request({kernel.kernel, plan.target, *values, {}});
+      auto request = kernel.encoded.empty() ? dsl::encode_request({kernel.kernel, plan.target, *values, {}})
+                                            : requests_of(kernel).encode(plan.target, *values, {});
       const std::string key = to_hex(daemon()->key_of(*request)), name = key.substr(2);
       for (const auto& entry : std::filesystem::recursive_directory_iterator(directory_ / "cache")) {
         if (entry.path().filename() == name) out.push_back(entry.path());
       }
     }
     return out;
+  }
+
+  // Of a plan that was read without its kernels' ops.
+  static dsl::RequestEncoder requests_of(const graph::PlannedKernel& kernel) {
+    return *dsl::RequestEncoder::of_encoded(std::make_shared<const dsl::Kernel>(kernel.kernel), kernel.encoded);
   }
 
   std::filesystem::path directory_;

@@ -8,6 +8,8 @@
 #include <random>
 
 #include "graph/hand_plan.h"
+#include "kiln/dsl/binary.h"
+#include "kiln/dsl/config.h"
 #include "kiln/dsl/text.h"
 
 namespace kiln::graph {
@@ -55,12 +57,60 @@ TEST(Plan, ComesBack) {
   EXPECT_EQ(again->log, plan.log);
 }
 
+// Without bodies: all that launches need, and requests for the same code.
+TEST(Plan, ComesWithoutTheOpsOfItsKernels) {
+  Plan plan = hand_plan("cpu:generic");
+  dsl::Kernel printing = plan.kernels[0].kernel;
+  printing.name = "lines";
+  printing.options.check_bounds = true;
+  plan.kernels.push_back({printing, plan.kernels[0].constexprs});
+  const std::vector<std::byte> bytes = encode_plan(plan);
+  const auto whole = decode_plan(bytes), heads = decode_plan_heads(bytes);
+  ASSERT_TRUE(heads) << heads.error().message;
+  EXPECT_EQ(encode_plan(*heads), bytes);
+  for (size_t i = 0; i < 3; ++i) {
+    const PlannedKernel &kernel = whole->kernels[i], &head = heads->kernels[i];
+    EXPECT_EQ(head.kernel.name, kernel.kernel.name);
+    EXPECT_EQ(head.constexprs, kernel.constexprs);
+    ASSERT_EQ(head.kernel.params.size(), kernel.kernel.params.size());
+    for (size_t p = 0; p < head.kernel.params.size(); ++p) {
+      EXPECT_EQ(head.kernel.params[p].name, kernel.kernel.params[p].name);
+      EXPECT_EQ(head.kernel.params[p].type, kernel.kernel.params[p].type);
+      EXPECT_EQ(head.kernel.params[p].readonly, kernel.kernel.params[p].readonly);
+    }
+    EXPECT_EQ(head.encoded.empty(), i == 2) << "one that names lines is read whole";
+    EXPECT_EQ(head.kernel.body.ops.empty(), i != 2);
+    EXPECT_FALSE(head.has_loop);
+    if (i == 2) continue;
+    auto values = dsl::complete_constexprs(kernel.kernel, kernel.constexprs, plan.target);
+    ASSERT_TRUE(values);
+    const auto requests =
+        dsl::RequestEncoder::of_encoded(std::make_shared<const dsl::Kernel>(head.kernel), head.encoded);
+    ASSERT_TRUE(requests);
+    const auto request = requests->encode(plan.target, *values, {}),
+               wanted = dsl::encode_request({kernel.kernel, plan.target, *values, {}});
+    ASSERT_TRUE(request && wanted);
+    EXPECT_EQ(request->canonical, wanted->canonical);
+    EXPECT_EQ(request->debug, wanted->debug);
+  }
+}
+
+TEST(Plan, HeadsSayWhetherThereAreLoops) {
+  Plan plan = hand_plan();
+  plan.kernels.push_back({*dsl::lang::kernels::matmul().ir(), {}});
+  const auto heads = decode_plan_heads(encode_plan(plan));
+  ASSERT_TRUE(heads) << heads.error().message;
+  EXPECT_FALSE(heads->kernels[0].has_loop);
+  EXPECT_TRUE(heads->kernels[2].has_loop);
+}
+
 // Every prefix, and many plans with some other bytes: an error of the input, or a plan that has a form.
 TEST(Plan, SurvivesAnyBytes) {
   const std::vector<std::byte> bytes = encode_plan(hand_plan());
   for (size_t size = 0; size < bytes.size(); ++size) {
     const auto plan = decode_plan(std::span(bytes).first(size));
     ASSERT_FALSE(plan) << size;
+    ASSERT_FALSE(decode_plan_heads(std::span(bytes).first(size))) << size;
     EXPECT_NE(plan.error().code, ErrorCode::kInternal) << plan.error().message;
     EXPECT_THAT(plan.error().message, testing::StartsWith("plan: "));
   }
@@ -70,6 +120,9 @@ TEST(Plan, SurvivesAnyBytes) {
     std::vector<std::byte> changed = bytes;
     for (int i = 0; i < 1 + round % 3; ++i) changed[random() % changed.size()] = static_cast<std::byte>(random());
     const auto plan = decode_plan(changed);
+    const auto heads = decode_plan_heads(changed);
+    EXPECT_TRUE(heads || heads.error().code != ErrorCode::kInternal);
+    if (plan) EXPECT_TRUE(heads);
     if (!plan) {
       EXPECT_NE(plan.error().code, ErrorCode::kInternal) << plan.error().message;
       continue;

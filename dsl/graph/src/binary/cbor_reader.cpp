@@ -3,7 +3,8 @@
 namespace kiln::graph {
 namespace {
 
-enum Major : unsigned { kUnsigned, kNegative, kBytes, kText, kArray };
+enum Major : unsigned { kUnsigned, kNegative, kBytes, kText, kArray, kSimple = 7 };
+constexpr uint64_t kFalse = 20, kNull = 22;
 
 }  // namespace
 
@@ -75,11 +76,13 @@ std::string CborReader::text(const char* what, size_t most) {
 
 std::span<const std::byte> CborReader::bytes(const char* what) { return take(what, head(what, kBytes).number); }
 
-std::span<const std::byte> CborReader::item(const char* what) {
+std::span<const std::byte> CborReader::item(const char* what, bool with_simple) {
   const auto start = rest_;
   for (uint64_t left = 1; left > 0; --left) {
     const Head item = head(what);
-    if (item.major > kArray) throw BadBytes{std::string(what) + " is not as this form has it"};
+    const bool is_simple = item.major == kSimple && item.number >= kFalse && item.number <= kNull;
+    if (item.major > kArray && !(with_simple && is_simple))
+      throw BadBytes{std::string(what) + " is not as this form has it"};
     if (item.major == kBytes || item.major == kText) take(what, item.number);
     if (item.major != kArray) continue;
     if (item.number > rest_.size()) throw BadBytes{std::string(what) + " is cut short"};

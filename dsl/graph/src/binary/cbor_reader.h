@@ -30,8 +30,8 @@ class CborReader {
   uint32_t index(const char* what, size_t count);
   std::string text(const char* what, size_t most);
   std::span<const std::byte> bytes(const char* what);
-  // The bytes of the next item, whatever it is.
-  std::span<const std::byte> item(const char* what);
+  // The bytes of the next item, whatever it is; true, false and null only where they are allowed.
+  std::span<const std::byte> item(const char* what, bool with_simple = false);
   bool next_is_integer() const { return !rest_.empty() && (static_cast<unsigned>(rest_[0]) >> 5) < 2; }
   bool at_end() const { return rest_.empty(); }
 

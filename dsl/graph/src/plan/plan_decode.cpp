@@ -1,6 +1,8 @@
 // CBOR to plan. The bytes may be anything: every number is checked here, so that a runner may rely on it.
 #include <algorithm>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "binary/cbor_reader.h"
 #include "ir/expr_limits.h"
@@ -10,6 +12,7 @@
 #include "kiln/dsl/expr_binary.h"
 #include "kiln/graph/extents.h"
 #include "kiln/graph/plan.h"
+#include "plan/kernel_head.h"
 #include "plan/plan_format.h"
 
 namespace kiln::graph {
@@ -17,7 +20,7 @@ namespace {
 
 class Decoder {
  public:
-  explicit Decoder(std::span<const std::byte> bytes) : in_(bytes) {}
+  Decoder(std::span<const std::byte> bytes, bool heads) : in_(bytes), heads_(heads) {}
 
   Plan run() {
     in_.record("the plan", kPlanFields);
@@ -105,10 +108,15 @@ class Decoder {
 
   PlannedKernel kernel() {
     in_.record("it", 2);
-    PlannedKernel out;
-    auto read = dsl::decode_kernel(in_.bytes("its code"));
-    if (!read) throw BadBytes{read.error().message};
-    out.kernel = std::move(*read);
+    const auto code = in_.bytes("its code");
+    std::optional<PlannedKernel> head;
+    if (heads_) head = read_kernel_head(code);
+    PlannedKernel out = head ? std::move(*head) : PlannedKernel();
+    if (!head) {
+      auto read = dsl::decode_kernel(code);
+      if (!read) throw BadBytes{read.error().message};
+      out.kernel = std::move(*read);
+    }
     const size_t count = in_.array("its constexprs", 2 * kMaxListed);
     if (count % 2 != 0) throw BadBytes{"a constexpr lacks its value"};
     for (size_t i = 0; i < count; i += 2) {
@@ -255,6 +263,7 @@ class Decoder {
   }
 
   CborReader in_;
+  const bool heads_;
   Plan plan_;
   std::set<std::string> dim_names_, input_names_, output_names_;
   std::set<uint32_t> donors_;
@@ -262,12 +271,20 @@ class Decoder {
 
 }  // namespace
 
-Result<Plan> decode_plan(std::span<const std::byte> bytes) {
+namespace {
+
+Result<Plan> decode_as(std::span<const std::byte> bytes, bool heads) {
   try {
-    return Decoder(bytes).run();
+    return Decoder(bytes, heads).run();
   } catch (const BadBytes& bad) {
     return invalid_argument("plan: " + bad.what);
   }
 }
+
+}  // namespace
+
+Result<Plan> decode_plan(std::span<const std::byte> bytes) { return decode_as(bytes, false); }
+
+Result<Plan> decode_plan_heads(std::span<const std::byte> bytes) { return decode_as(bytes, true); }
 
 }  // namespace kiln::graph

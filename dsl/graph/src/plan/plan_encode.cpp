@@ -57,7 +57,7 @@ class Writer {
 
   void write(const PlannedKernel& kernel) {
     out_.array(2);
-    write(dsl::encode_kernel(kernel.kernel));
+    write(kernel.encoded.empty() ? dsl::encode_kernel(kernel.kernel) : kernel.encoded);
     out_.array(2 * kernel.constexprs.size());
     for (const auto& [name, value] : kernel.constexprs) {
       write(name);

@@ -33,6 +33,9 @@ class RequestEncoder {
  public:
   // Error for a kernel that does not verify.
   static Result<RequestEncoder> create(std::shared_ptr<const Kernel> kernel);
+  // Of bytes of encode_kernel(), which are taken as they are; whoever compiles verifies them. `kernel` may lack its
+  // ops. Error where they are no two sections. Not for kernels that reports_lines().
+  static Result<RequestEncoder> of_encoded(std::shared_ptr<const Kernel> kernel, std::span<const std::byte> encoded);
 
   // As encode_request() of the kernel with these.
   Result<RequestBytes> encode(const std::string& target, const ConstexprValues& constexprs, const Facts& facts,

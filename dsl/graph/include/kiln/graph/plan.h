@@ -18,6 +18,10 @@ namespace kiln::graph {
 struct PlannedKernel {
   dsl::Kernel kernel;
   dsl::ConstexprValues constexprs;  // those that the planner chose; the others take the kernel's defaults
+  // Of a plan that was read without bodies: the kernel has no ops, and these are the bytes of encode_kernel() that
+  // have.
+  std::vector<std::byte> encoded = {};
+  bool has_loop = false;  // the same of what `encoded` has; else the kernel says it
 };
 
 // Memory that launches read and write. Sizes and offsets in bytes, over the plan's dims.
@@ -93,5 +97,8 @@ inline constexpr const char* kPlanEmit = "plan";
 // As CBOR in deterministic encoding. Survives any bytes; the kernels come back verified, and every number is in range.
 std::vector<std::byte> encode_plan(const Plan& plan);
 Result<Plan> decode_plan(std::span<const std::byte> bytes);
+// The same without the ops of kernels, which who asks for code by key has no need of and which are most of the time:
+// they are walked through and not verified. Kernels that name source lines at run time have them all the same.
+Result<Plan> decode_plan_heads(std::span<const std::byte> bytes);
 
 }  // namespace kiln::graph
