@@ -54,6 +54,12 @@ void add_compiled_commands(CLI::App& graph, GraphFlags& flags, Action& action) {
   add_target(*explain, flags.explain.compiled, kTargetHelp);
   explain->callback([&] { action = [&] { return explain_graph(flags.explain); }; });
 
+  CLI::App* memory = graph.add_subcommand("memory", "Print who lies in a compiled graph's arena when, and its peak");
+  memory->add_option("file", flags.memory.file, "Graph in text form (.kg)")->required();
+  memory->add_option("--size", flags.memory.sizes, "n=128: of each dim")->allow_extra_args(false);
+  add_target(*memory, flags.memory.compiled, kTargetHelp);
+  memory->callback([&] { action = [&] { return print_graph_memory(flags.memory); }; });
+
   CLI::App* bench = graph.add_subcommand("bench", "Time a graph, compiled, on random inputs");
   bench->add_option("file", flags.bench.file, "Graph in text form (.kg)")->required();
   bench->add_option("--size", flags.bench.sizes, "n=128: of each dim that the inputs mention")->allow_extra_args(false);

@@ -17,6 +17,7 @@ struct GraphFlags {
   GraphFileFlags file;
   GraphRunFlags run;
   GraphExplainFlags explain;
+  GraphMemoryFlags memory;
   GraphBenchFlags bench;
   GraphCutFlags cut;
 };

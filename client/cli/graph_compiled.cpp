@@ -83,4 +83,17 @@ Result<void> explain_graph(const GraphExplainFlags& flags) {
   return {};
 }
 
+Result<void> print_graph_memory(const GraphMemoryFlags& flags) {
+  auto graph = load_graph(flags.file);
+  if (!graph) return graph.error();
+  auto sizes = read_sizes(flags.sizes);
+  if (!sizes) return sizes.error();
+  auto fn = compile_graph(*graph, flags.compiled);
+  if (!fn) return fn.error();
+  auto text = fn->memory_timeline(*sizes);
+  if (!text) return text.error();
+  std::printf("%s", wire::printable_lines(*text).c_str());
+  return {};
+}
+
 }  // namespace kiln::cli

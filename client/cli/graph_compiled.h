@@ -42,6 +42,13 @@ struct GraphExplainFlags {
 };
 Result<void> explain_graph(const GraphExplainFlags& flags);
 
+struct GraphMemoryFlags {
+  std::string file;  // .kg
+  GraphTargetFlags compiled = {.target = "cpu"};
+  std::vector<std::string> sizes;  // "n=128": of all dims
+};
+Result<void> print_graph_memory(const GraphMemoryFlags& flags);
+
 struct GraphBenchFlags {
   std::string file;  // .kg
   GraphTargetFlags compiled = {.target = "cpu"};

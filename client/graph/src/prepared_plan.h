@@ -2,6 +2,7 @@
 // Made by the first run, and used by those behind it while alignments and variants are the same.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -18,25 +19,38 @@
 namespace kiln::client {
 
 struct PreparedPlan {
+  // A launch in one of its passes. Steps name it by its number.
+  struct Instance {
+    uint32_t launch = 0;
+    PreparedLaunch prepared;
+    std::array<int64_t, graph::kMostCounters> counters = {};
+  };
+  // Launches that run together: one, or the passes of a loop that is in no other.
+  struct Unit {
+    uint32_t first = 0, count = 0;  // launches
+    bool is_ready = false;          // else its launches go one by one
+    uint32_t step_end = 0;          // its steps begin where those of the unit before it end
+  };
   struct Patch {
     uint32_t at = 0;      // in `blocks`
     uint32_t buffer = 0;  // whose address goes there
     uint64_t offset = 0;  // behind it
   };
 
-  std::vector<uint8_t> alignment;                       // addresses of buffers, modulo 16
-  std::vector<std::optional<PreparedLaunch>> launches;  // none: launched one by one
-  std::vector<SequenceStep> steps;                      // of all launches, in order
-  std::vector<uint32_t> step_end;                       // by launch
-  std::vector<std::byte> blocks;                        // parameters of all launches
+  std::vector<uint8_t> alignment;     // addresses of buffers, modulo 16
+  std::vector<const void*> versions;  // of the functions by kernel; null: none of its launches is ready
+  std::vector<Unit> units;            // all launches
+  std::vector<Instance> instances;    // of units that are ready
+  std::vector<SequenceStep> steps;
+  std::vector<std::byte> blocks;  // parameters of all instances
   std::vector<Patch> patches;
   uint64_t workspace_bytes = 0;  // of the step that wants most
 
-  bool fits(std::span<std::byte* const> bases, const graph::Plan& plan, std::span<const UntypedFunction> kernels) const;
-  // The steps of launches [first, last).
+  bool fits(std::span<std::byte* const> bases, std::span<const UntypedFunction> kernels) const;
+  // The steps of units [first, last).
   std::span<const SequenceStep> steps_of(size_t first, size_t last) const {
-    const uint32_t begin = first == 0 ? 0 : step_end[first - 1];
-    return std::span(steps).subspan(begin, step_end[last - 1] - begin);
+    const uint32_t begin = first == 0 ? 0 : units[first - 1].step_end;
+    return std::span(steps).subspan(begin, units[last - 1].step_end - begin);
   }
 };
 

@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "arena_use.h"
 #include "array_memory.h"
 #include "gpu/recorded.h"
 #include "graph_state.h"
@@ -115,9 +116,8 @@ class Run {
   Result<void> launch_range(uint32_t first, uint32_t last, size_t loop);
   // Chooses what is ready of the launches, where the host's processors run them now.
   Result<void> use_prepared();
-  // Launches [first, last), none of which begins a loop.
-  Result<void> launch_plain(uint32_t first, uint32_t last);
-  Result<void> launch_prepared(uint32_t first, uint32_t last);
+  Result<void> launch_units();
+  Result<void> launch_prepared(size_t first, size_t last);  // units
   Error cancelled(uint32_t launch) const {
     return error(ErrorCode::kCancelled, "graph `" + plan_.name + "`: cancelled before " + launch_text(plan_, launch));
   }
@@ -254,11 +254,14 @@ Result<void> Run::check_limit() const {
   for (size_t i = 0; i < inputs_.size(); ++i) copies += is_copied(i) ? sized_.inputs[i].bytes : 0;
   const uint64_t all = sized_.arena_bytes + results + copies;
   if (all <= options_.memory_limit) return {};
-  return error(ErrorCode::kOutOfMemory, "graph `" + plan_.name + "` needs " + std::to_string(all) +
-                                            " bytes: " + std::to_string(sized_.arena_bytes) + " of arena, " +
-                                            std::to_string(results) + " of results, " + std::to_string(copies) +
-                                            " of copies of inputs; the limit is " +
-                                            std::to_string(options_.memory_limit));
+  std::string text = "graph `" + plan_.name + "` needs " + std::to_string(all) +
+                     " bytes: " + std::to_string(sized_.arena_bytes) + " of arena, " + std::to_string(results) +
+                     " of results, " + std::to_string(copies) + " of copies of inputs; the limit is " +
+                     std::to_string(options_.memory_limit);
+  if (const ArenaUse use = arena_use(plan_, sized_); !use.largest.empty()) {
+    text += "; the arena is fullest at " + launch_text(plan_, use.peak) + ", by " + largest_text(plan_, use);
+  }
+  return error(ErrorCode::kOutOfMemory, std::move(text));
 }
 
 Result<void> Run::copy_inputs() {
@@ -331,8 +334,8 @@ void Run::place_buffers(std::byte* arena) {
 Result<void> Run::launch_all() {
   counters_.constexprs.resize(plan_.dims.size() + graph::kMostCounters);
   if (auto ready = use_prepared(); !ready) return ready;
-  if (auto done = launch_range(0, static_cast<uint32_t>(plan_.launches.size()), 0); !done) return done;
-  return times_.finish();
+  auto done = prepared_ ? launch_units() : launch_range(0, static_cast<uint32_t>(plan_.launches.size()), 0);
+  return done ? times_.finish() : done;
 }
 
 Result<void> Run::use_prepared() {
@@ -357,10 +360,9 @@ Result<void> Run::use_prepared() {
 Result<void> Run::launch_range(uint32_t first, uint32_t last, size_t loop) {
   for (uint32_t i = first; i < last;) {
     while (loop < plan_.loops.size() && plan_.loops[loop].first < i) ++loop;
-    const uint32_t next = loop < plan_.loops.size() ? std::min(plan_.loops[loop].first, last) : last;
-    if (next > i) {
-      if (auto done = launch_plain(i, next); !done) return done;
-      i = next;
+    if (loop == plan_.loops.size() || plan_.loops[loop].first != i) {
+      if (auto done = launch(i); !done) return done;
+      ++i;
       continue;
     }
     const graph::PlannedLoop& here = plan_.loops[loop];
@@ -376,27 +378,30 @@ Result<void> Run::launch_range(uint32_t first, uint32_t last, size_t loop) {
   return {};
 }
 
-Result<void> Run::launch_plain(uint32_t first, uint32_t last) {
-  for (uint32_t i = first; i < last;) {
-    uint32_t end = i;
-    while (prepared_ != nullptr && end < last && prepared_->launches[end]) ++end;
-    auto done = end > i ? launch_prepared(i, end) : launch(i);
+// Units that are ready in one sequence, others launch by launch.
+Result<void> Run::launch_units() {
+  const std::span<const PreparedPlan::Unit> units = prepared_->units;
+  for (size_t i = 0; i < units.size();) {
+    size_t end = i;
+    while (end < units.size() && units[end].is_ready) ++end;
+    auto done = end > i ? launch_prepared(i, end) : launch_range(units[i].first, units[i].first + units[i].count, 0);
     if (!done) return done;
     i = std::max(end, i + 1);
   }
   return {};
 }
 
-Result<void> Run::launch_prepared(uint32_t first, uint32_t last) {
+Result<void> Run::launch_prepared(size_t first, size_t last) {
   const std::span<const SequenceStep> steps = prepared_->steps_of(first, last);
   const SequenceEnd end =
       run_sequence({steps, blocks_.data(), workspace_, threads_to_use(options_.threads), options_.cancel});
-  if (end.is_cancelled) return cancelled(steps[end.step].launch);
-  if (end.code == 0) return {};
-  const uint32_t number = steps[end.step].launch;
-  if (auto set = set_arguments(number); !set) return set;
-  return failed(number, failure_of(*state_.kernels[plan_.launches[number].kernel].state(), *prepared_->launches[number],
-                                   end, arguments_));
+  if (end.code == 0 && !end.is_cancelled) return {};
+  const PreparedPlan::Instance& instance = prepared_->instances[steps[end.step].launch];
+  if (end.is_cancelled) return cancelled(instance.launch);
+  std::ranges::copy(instance.counters, counters_.constexprs.begin() + static_cast<std::ptrdiff_t>(plan_.dims.size()));
+  if (auto set = set_arguments(instance.launch); !set) return set;
+  const FunctionState& function = *state_.kernels[plan_.launches[instance.launch].kernel].state();
+  return failed(instance.launch, failure_of(function, instance.prepared, end, arguments_));
 }
 
 Result<void> Run::launch(uint32_t number) {

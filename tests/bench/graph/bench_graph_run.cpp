@@ -26,10 +26,12 @@ graph::GraphDef chain(int launches, int64_t elements) {
 }
 
 // Microseconds of a run: the median of batches, each long enough for the clock.
-double microseconds(const CompiledGraph& fn, int64_t elements, int threads, double seconds) {
+// `one_by_one`: without what is prepared, as launches that are timed go.
+double microseconds(const CompiledGraph& fn, int64_t elements, int threads, bool one_by_one, double seconds) {
   std::vector<float> x(static_cast<size_t>(elements), 1), y(x.size());
   const std::vector<ArrayView> inputs = {array(x, {elements})}, outputs = {donated(y, {elements})};
-  const RunOptions options{.threads = threads};
+  std::vector<double> ms;
+  const RunOptions options{.threads = threads, .launch_ms = one_by_one ? &ms : nullptr};
   std::vector<double> times;
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   int batch = 1;
@@ -68,12 +70,15 @@ int run(double seconds) {
       chains.push_back(std::move(*fn));
     }
     for (const int threads : {1, 0}) {
-      const double a = microseconds(chains[0], elements, threads, seconds);
-      const double b = microseconds(chains[1], elements, threads, seconds);
-      const std::string who = threads == 1 ? "1 thread" : "all threads";
-      const double each = (b - a) / (many - few);
-      std::printf("graph run,%s,f32,%s,ns a launch,%.4g\n", name, who.c_str(), each * 1e3);
-      std::printf("graph run,%s,f32,%s,us a run,%.4g\n", name, who.c_str(), a - few * each);
+      for (const bool one_by_one : {false, true}) {
+        const double a = microseconds(chains[0], elements, threads, one_by_one, seconds);
+        const double b = microseconds(chains[1], elements, threads, one_by_one, seconds);
+        const std::string who =
+            std::string(threads == 1 ? "1 thread" : "all threads") + (one_by_one ? ", launch by launch" : "");
+        const double each = (b - a) / (many - few);
+        std::printf("graph run,%s,f32,%s,ns a launch,%.4g\n", name, who.c_str(), each * 1e3);
+        std::printf("graph run,%s,f32,%s,us a run,%.4g\n", name, who.c_str(), a - few * each);
+      }
     }
   }
   return 0;

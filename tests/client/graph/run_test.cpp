@@ -248,10 +248,33 @@ TEST(RunGraph, MemoryIsKnownAndLimitedBeforeARun) {
   const auto less = fn(inputs, {.memory_limit = 128 + 111});
   ASSERT_FALSE(less);
   EXPECT_EQ(less.error().code, ErrorCode::kOutOfMemory);
-  EXPECT_EQ(less.error().message,
-            "graph `by_hand` needs 240 bytes: 128 of arena, 112 of results, 0 of copies of inputs; the limit is 239");
+  EXPECT_EQ(
+      less.error().message,
+      "graph `by_hand` needs 240 bytes: 128 of arena, 112 of results, 0 of copies of inputs; the limit is 239; the "
+      "arena is fullest at launch 2, `add` (model.cpp:5:9), by 48 bytes of launch 0, `scale` (model.cpp:3:9); 48 "
+      "bytes of launch 2, `add` (model.cpp:5:9)");
   const std::vector<ArrayView> turned = {array(x.data(), {3, 4}, {1, 3}), inputs[1]};
   EXPECT_THAT(failure(fn(turned, {.memory_limit = 240})), HasSubstr("needs 288 bytes"));
+}
+
+TEST(RunGraph, DrawsTheArenaOverItsLaunches) {
+  const CompiledGraph fn = loaded();
+  const auto text = fn.memory_timeline({{"n", 3}, {"m", 4}});
+  ASSERT_TRUE(text) << text.error().message;
+  EXPECT_EQ(*text,
+            "graph by_hand: arena of 128 bytes for 2 values; 112 bytes of results\n"
+            "most at launch 2, `add` (model.cpp:5:9): 128 bytes live\n"
+            "  48 bytes of launch 0, `scale` (model.cpp:3:9)\n"
+            "  48 bytes of launch 2, `add` (model.cpp:5:9)\n"
+            "\n"
+            "        offset         bytes         (a column a launch)\n"
+            "                        most    v\n"
+            "             0            48  ###..  launch 0, `scale` (model.cpp:3:9)\n"
+            "            64            48  ..###  launch 2, `add` (model.cpp:5:9)\n");
+  const auto unknown = fn.memory_timeline({{"n", 3}});
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().message, "input `x`: the sizes of its dims are not all given");
+  EXPECT_FALSE(fn.memory_timeline({{"n", 3}, {"m", 5}}));
 }
 
 // A failure in a launch names it and its place.

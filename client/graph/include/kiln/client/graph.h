@@ -53,7 +53,7 @@ struct RunOptions {
   int threads = 0;                            // 0: OpenMP's default
   std::map<std::string, int64_t> sizes = {};  // of dims that no input says
   // Most bytes that a run may ask for: arena, results, and copies of inputs; more is kOutOfMemory before anything is
-  // allocated. 0: no limit.
+  // allocated, and the error names the three largest values at the arena's peak. 0: no limit.
   uint64_t memory_limit = 0;
   std::stop_token cancel = {};                                   // is looked at between launches
   std::function<void(const dsl::PrintRecord&)> print = nullptr;  // as in LaunchOptions
@@ -112,11 +112,15 @@ class CompiledGraph {
 
   Result<GraphMemory> memory(std::span<const ArrayView> inputs, const RunOptions& options = {}) const;
 
-  // Of what a run does; of a handle with bound inputs they are among the constants, whose bytes are not here.
+  // Of what a run does. Kernels that are compiled for CPUs have no ops here, but the bytes that have (PlannedKernel).
+  // Bound inputs are among the constants, whose bytes are not here.
   const graph::Plan& plan() const;
   // The launches, for people: what each computes, where it comes from, and the bytes that it moves, for sizes by name
   // where all are given, else as formulas; then the planner's log.
   std::string explain(const std::map<std::string, int64_t>& sizes = {}) const;
+  // The arena over the launches, for people: who lives when and where, the launch at which most bytes live, and the
+  // three largest values there. Sizes as explain() takes them, of all dims.
+  Result<std::string> memory_timeline(const std::map<std::string, int64_t>& sizes = {}) const;
 
  private:
   std::shared_ptr<const GraphState> state_;
