@@ -92,6 +92,39 @@ TEST_F(GraphCompiled, BenchTimesRuns) {
       << without.errors;
 }
 
+// Who lies in the arena when; a run that a limit refuses names the same.
+TEST_F(GraphCompiled, DrawsTheArena) {
+  write("chain.kg", R"(dim n: 1..64
+
+graph chain(%x: f32[n]) {
+  %a = exp %x : f32[n]
+  %b = sin %a : f32[n]
+  %y = cos %b : f32[n]
+  output y = %y
+}
+)");
+  const Outcome drawn = kiln({"graph", "memory", "chain.kg", "--target", "interp", "--no-fuse", "--size", "n=16"});
+  EXPECT_EQ(drawn.code, 0) << drawn.errors;
+  EXPECT_EQ(drawn.output.find("graph chain: arena of 128 bytes for 2 values; 64 bytes of results\n"
+                              "most at launch 1, `sin` (chain.kg:5:3): 128 bytes live\n"
+                              "  64 bytes of launch 0, `exp` (chain.kg:4:3)\n"
+                              "  64 bytes of launch 1, `sin` (chain.kg:5:3)\n"),
+            0u)
+      << drawn.output;
+  EXPECT_NE(drawn.output.find("  ##.  launch 0, `exp` (chain.kg:4:3)\n"), std::string::npos) << drawn.output;
+  EXPECT_NE(drawn.output.find("  .##  launch 1, `sin` (chain.kg:5:3)\n"), std::string::npos) << drawn.output;
+  const Outcome unknown = kiln({"graph", "memory", "chain.kg", "--target", "interp"});
+  EXPECT_NE(unknown.code, 0);
+  EXPECT_NE(unknown.errors.find("the sizes of its dims are not all given"), std::string::npos) << unknown.errors;
+  const Outcome refused =
+      kiln({"graph", "run", "chain.kg", "--input", "x=@x.npy", "--target", "interp", "--no-fuse", "--memory", "100"});
+  EXPECT_NE(refused.code, 0);
+  EXPECT_NE(refused.errors.find("the arena is fullest at launch 1, `sin` (chain.kg:5:3), by 12 bytes of launch 0, "
+                                "`exp` (chain.kg:4:3); 12 bytes of launch 1, `sin` (chain.kg:5:3)"),
+            std::string::npos)
+      << refused.errors;
+}
+
 // %s is a launch of %w alone: bound, it is left out.
 TEST_F(GraphCompiled, BindsInputs) {
   write("scan.kg", R"(graph g(%x: f32[3], %w: f32[3]) {

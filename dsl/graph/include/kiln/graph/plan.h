@@ -98,7 +98,8 @@ inline constexpr const char* kPlanEmit = "plan";
 std::vector<std::byte> encode_plan(const Plan& plan);
 Result<Plan> decode_plan(std::span<const std::byte> bytes);
 // The same without the ops of kernels, which who asks for code by key has no need of and which are most of the time:
-// they are walked through and not verified. Kernels that name source lines at run time have them all the same.
+// they are walked through, must be in deterministic encoding, and are not verified. Kernels that name source lines at
+// run time have them all the same.
 Result<Plan> decode_plan_heads(std::span<const std::byte> bytes);
 
 }  // namespace kiln::graph
