@@ -260,6 +260,19 @@ void set_gpu_defaults(dsl::Kernel& kernel, const DotNest& dot, ElementType type)
       gpu_defaults(dot, is_low ? std::span<const GpuBlocks>(kFewRows) : std::span<const GpuBlocks>(kHopperBlocks));
 }
 
+// On CPUs blocks of one length each, in whole vectors: what is left over would be padding. As measured on Zen 3.
+void set_cpu_defaults(dsl::Kernel& kernel, const DotNest& dot) {
+  constexpr int64_t kColumns = 416, kDepth = 144, kVector = 16;
+  const auto cut = [](int64_t extent, int64_t most) {
+    const int64_t blocks = (extent + most - 1) / most;
+    return ((extent + blocks - 1) / blocks + kVector - 1) / kVector * kVector;
+  };
+  dsl::ConstexprValues& values = kernel.target_defaults["cpu"];
+  if (const auto n = dot.n.extent.as_constant(); n && *n > kColumns / 2) values["BN"] = cut(*n, kColumns);
+  if (const auto k = dot.k.extent.as_constant(); k && *k > kDepth) values["BK"] = cut(*k, kDepth);
+  if (values.empty()) kernel.target_defaults.erase("cpu");
+}
+
 }  // namespace
 
 Result<WrittenKernel> write_dot(const GroupContext& context) {
@@ -282,6 +295,7 @@ Result<WrittenKernel> write_dot(const GroupContext& context) {
     axis.target = "cpu";
     kernel->space.push_back(std::move(axis));
   }
+  set_cpu_defaults(*kernel, *dot);
   set_gpu_defaults(*kernel, *dot, dot->nest.steps[dot->a].element);
   return WrittenKernel{{std::move(*kernel), {}}, std::move(signature.arguments)};
 }
