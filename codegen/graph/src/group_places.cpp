@@ -25,6 +25,13 @@ bool is_inlineable(TensorOp op) {
          family == Family::kCat || op == TensorOp::kGather || op == TensorOp::kIndex;
 }
 
+bool is_cat_of_many(const Graph& graph, const Node& node) {
+  if (node.op != TensorOp::kCat || node.operand_count <= kMostParts) return false;
+  const auto parts = graph.main().operands_of(node);
+  const auto shape = [&](ValueId part) -> const std::vector<Expr>& { return graph.type(graph.main(), part).shape; };
+  return std::all_of(parts.begin(), parts.end(), [&](ValueId part) { return shape(part) == shape(parts[0]); });
+}
+
 bool is_reduced(const Group& group, size_t axis) {
   return std::find(group.reduced.begin(), group.reduced.end(), static_cast<int64_t>(axis)) != group.reduced.end();
 }

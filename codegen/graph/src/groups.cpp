@@ -10,20 +10,6 @@ using graph::Node;
 
 namespace {
 
-// Each element of a cat is looked for in all of its parts.
-constexpr uint32_t kMostParts = 4;
-
-}  // namespace
-
-bool is_cat_of_many(const Graph& graph, const Node& node) {
-  if (node.op != TensorOp::kCat || node.operand_count <= kMostParts) return false;
-  const auto parts = graph.main().operands_of(node);
-  const auto shape = [&](ValueId part) -> const std::vector<Expr>& { return graph.type(graph.main(), part).shape; };
-  return std::all_of(parts.begin(), parts.end(), [&](ValueId part) { return shape(part) == shape(parts[0]); });
-}
-
-namespace {
-
 bool is_reduce_anchor(TensorOp op) { return graph::info(op).family == Family::kReduce; }
 
 // A group that is still growing, with the nest in which it is tried what can be computed in it.

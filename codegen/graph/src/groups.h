@@ -84,6 +84,9 @@ Coords anchor_place(const graph::Graph& graph, const Group& group, uint32_t anch
 std::optional<Coords> value_place(const graph::Graph& graph, const IndexSpace& space, const Grouping& grouping,
                                   uint32_t number, ValueId value, const Coords& domain);
 
+// Each element of a cat is looked for in all of its parts.
+constexpr uint32_t kMostParts = 4;
+
 // Whether a node can be computed where it is read.
 bool is_inlineable(TensorOp op);
 bool is_view(TensorOp op);

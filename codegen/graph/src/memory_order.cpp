@@ -1,7 +1,5 @@
 #include "memory_order.h"
 
-#include <numeric>
-
 #include "dot_nest.h"
 
 namespace kiln::planner {
@@ -83,6 +81,8 @@ void OrderChooser::find_fixed() {
     return form == Group::Form::kAlone || form == Group::Form::kAttention;
   };
   for (NodeId node = 0; node < body_.nodes.size(); ++node) {
+    // Its parts are stored by kernels of their own.
+    if (is_cat_of_many(graph_, body_.nodes[node])) fixed_[body_.nodes[node].first_result] = true;
     if (!is_alone(node)) continue;
     for (uint32_t i = 0; i < body_.nodes[node].result_count; ++i) fixed_[body_.nodes[node].first_result + i] = true;
     for (const ValueId operand : body_.operands_of(body_.nodes[node])) open.push_back(operand);

@@ -86,6 +86,21 @@ TEST(ConvolutionPlan, WithoutWindowsIsAProduct) {
   EXPECT_EQ(plan.launches.size(), 1u) << log_of(plan);
 }
 
+// Images that are joined of more parts than are looked through.
+TEST(ConvolutionPlan, OfManyPartsIsTheEvaluators) {
+  const auto graph = graph::graph(
+      "joined", {input("x", f32, {1, 16, 4, 5}), input("v", f32, {16, 16, 3, 3}), input("w", f32, {16, 160, 3, 3})},
+      [](Tensor x, Tensor v, Tensor w) {
+        const ConvOptions same{.low = {1, 1}, .high = {1, 1}};
+        std::vector<Tensor> parts;
+        for (int i = 0; i < 10; ++i) parts.push_back(conv(x * (0.1 * (i + 1)), v, same));
+        return conv(graph::cat(parts, 1), w, same);
+      });
+  ASSERT_TRUE(graph.ir().ok()) << graph.ir().error().message;
+  const random_graph::Case made{*graph.ir(), {}};
+  EXPECT_EQ(check_plan(made.graph, random_graph::inputs(made, 1), {}, true), "");
+}
+
 // Without an image, reads are as before.
 TEST(ConvolutionPlan, LeavesOthersAsTheyAre) {
   const graph::Plan plan =
