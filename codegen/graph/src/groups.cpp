@@ -400,7 +400,20 @@ void Grouper::release_cheap() {
       if (from == kNone || out_.group_of[from] != group) continue;
       is_there = is_there && is_read_outside(operand, group, n) && bits_of(operand) <= bits_of(value);
     }
-    if (is_there) out_.group_of[n] = kNone;
+    if (!is_there) continue;
+    out_.group_of[n] = kNone;
+    // Who computes it needs what it is made of.
+    std::vector<NodeId> readers = users[value];
+    while (!readers.empty()) {
+      const NodeId reader = readers.back();
+      readers.pop_back();
+      if (const uint32_t by = out_.group_of[reader]; by != kNone) {
+        out_.groups[by].needs.insert(reach_[n].begin(), reach_[n].end());
+        continue;
+      }
+      const auto& further = users[body_.nodes[reader].first_result];
+      readers.insert(readers.end(), further.begin(), further.end());
+    }
   }
 }
 

@@ -260,16 +260,20 @@ void set_gpu_defaults(dsl::Kernel& kernel, const DotNest& dot, ElementType type)
       gpu_defaults(dot, is_low ? std::span<const GpuBlocks>(kFewRows) : std::span<const GpuBlocks>(kHopperBlocks));
 }
 
-// On CPUs blocks of one length each, in whole vectors: what is left over would be padding. As measured on Zen 3.
+// On CPUs, where the usual blocks do not come out even: some of one length each, in whole vectors. What is left over
+// would be padding.
 void set_cpu_defaults(dsl::Kernel& kernel, const DotNest& dot) {
-  constexpr int64_t kColumns = 416, kDepth = 144, kVector = 16;
+  constexpr int64_t kUsual = 256, kMostColumns = 416, kVector = 16;
   const auto cut = [](int64_t extent, int64_t most) {
     const int64_t blocks = (extent + most - 1) / most;
     return ((extent + blocks - 1) / blocks + kVector - 1) / kVector * kVector;
   };
+  const auto is_uneven = [](const std::optional<int64_t>& extent) {
+    return extent && *extent > kUsual && *extent % kUsual != 0;
+  };
   dsl::ConstexprValues& values = kernel.target_defaults["cpu"];
-  if (const auto n = dot.n.extent.as_constant(); n && *n > kColumns / 2) values["BN"] = cut(*n, kColumns);
-  if (const auto k = dot.k.extent.as_constant(); k && *k > kDepth) values["BK"] = cut(*k, kDepth);
+  if (const auto n = dot.n.extent.as_constant(); is_uneven(n)) values["BN"] = cut(*n, kMostColumns);
+  if (const auto k = dot.k.extent.as_constant(); is_uneven(k)) values["BK"] = cut(*k, kUsual);
   if (values.empty()) kernel.target_defaults.erase("cpu");
 }
 

@@ -141,6 +141,21 @@ TEST(Views, AreReadThroughByWhoReadsThem) {
   EXPECT_EQ(check_plan(made.graph, random_graph::inputs(made, 1), {}, true), "");
 }
 
+// What a product's group leaves to its readers is made of other groups' results too, which the readers need then: here
+// the statistics of a norm.
+TEST(CheapOps, AreComputedByWhoHasWhatTheyAreMadeOf) {
+  const auto graph =
+      graph::graph("step", {graph::input("x", graph::f32, {24, 16}), graph::input("w", graph::f32, {16, 16})},
+                   [](graph::Tensor x, graph::Tensor w) {
+                     const graph::Tensor slope = matmul(x, w) + 1.0;
+                     const graph::Tensor unit = x * rsqrt(mean(square(x), {1}, true) + 1e-3);
+                     return graph::Outputs{{"y", matmul(slope, w)}, {"scale", sum(slope * unit, {0})}};
+                   });
+  ASSERT_TRUE(graph.ir().ok()) << graph.ir().error().message;
+  const random_graph::Case made{*graph.ir(), {}};
+  EXPECT_EQ(check_plan(made.graph, random_graph::inputs(made, 1), {}, true), "");
+}
+
 // Along an axis of extent 1, or none, a block has places that no element is behind. An operand that is computed has
 // values there as well.
 TEST(ProductBlocks, CountNothingBesideTheirElements) {
