@@ -69,11 +69,13 @@ TEST(Decompose, NodesHaveTheLocationOfTheirComposite) {
 TEST(Decompose, KeepsWhatIsWantedWhole) {
   const auto def = graph("g", {input("q", f32, {1, 2, 4, 8}), input("w", f32, {8, 8})},
                          [](Tensor q, Tensor w) { return linear(gelu(attention(q, q, q)), w); });
-  auto all = decompose(*def.ir(), [](TensorOp) { return true; });
+  auto all = decompose(*def.ir(), [](const Graph&, const Body&, const Node&) { return true; });
   ASSERT_TRUE(all) << all.error().message;
   EXPECT_EQ(ops_of(*all), ops_of(*def.ir()));
   // What a decomposition itself uses is kept as well.
-  auto some = decompose(*def.ir(), [](TensorOp op) { return op == TensorOp::kSoftmax || op == TensorOp::kGelu; });
+  auto some = decompose(*def.ir(), [](const Graph&, const Body&, const Node& node) {
+    return node.op == TensorOp::kSoftmax || node.op == TensorOp::kGelu;
+  });
   ASSERT_TRUE(some) << some.error().message;
   auto ops = ops_of(*some);
   EXPECT_EQ(ops[TensorOp::kSoftmax], 1);
