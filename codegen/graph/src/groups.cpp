@@ -404,9 +404,11 @@ void Grouper::release_cheap() {
     out_.group_of[n] = kNone;
     // Who computes it needs what it is made of.
     std::vector<NodeId> readers = users[value];
+    std::set<NodeId> seen;
     while (!readers.empty()) {
       const NodeId reader = readers.back();
       readers.pop_back();
+      if (!seen.insert(reader).second) continue;
       if (const uint32_t by = out_.group_of[reader]; by != kNone) {
         out_.groups[by].needs.insert(reach_[n].begin(), reach_[n].end());
         continue;

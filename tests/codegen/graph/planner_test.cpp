@@ -156,6 +156,21 @@ TEST(CheapOps, AreComputedByWhoHasWhatTheyAreMadeOf) {
   EXPECT_EQ(check_plan(made.graph, random_graph::inputs(made, 1), {}, true), "");
 }
 
+// What is behind such an op is looked at once, by whatever many ways it is reached.
+TEST(CheapOps, AreFollowedOnce) {
+  const auto graph =
+      graph::graph("ways", {graph::input("x", graph::f32, {8, 8}), graph::input("w", graph::f32, {8, 8})},
+                   [](graph::Tensor x, graph::Tensor w) {
+                     const graph::Tensor y = matmul(x, w);
+                     graph::Tensor z = slice(pad(y + 1.0, {0, 0}, {1, 0}), 0, 1, 9);
+                     for (int i = 0; i < 60; ++i) z = z * 0.5 + z;
+                     return graph::Outputs{{"y", y}, {"z", z}};
+                   });
+  ASSERT_TRUE(graph.ir().ok()) << graph.ir().error().message;
+  const random_graph::Case made{*graph.ir(), {}};
+  EXPECT_EQ(check_plan(made.graph, random_graph::inputs(made, 1), {}, true), "");
+}
+
 // Along an axis of extent 1, or none, a block has places that no element is behind. An operand that is computed has
 // values there as well.
 TEST(ProductBlocks, CountNothingBesideTheirElements) {
