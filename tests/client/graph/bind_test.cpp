@@ -6,29 +6,19 @@
 #include <numeric>
 #include <thread>
 
-#include "graph/hand_plan.h"
 #include "graph_service.h"
 #include "kiln/graph/text.h"
+#include "loaded_plan.h"
 
 namespace kiln {
 namespace {
 
 using graph::Plan;
 using planned::hand_plan;
+using test::loaded;
+using test::numbers;
 using testing::ElementsAreArray;
 using testing::HasSubstr;
-
-CompiledGraph loaded(const Plan& plan = hand_plan()) {
-  auto fn = client::load_plan(plan);
-  EXPECT_TRUE(fn) << fn.error().message;
-  return fn ? *fn : CompiledGraph();
-}
-
-std::vector<float> numbers(size_t count, float first) {
-  std::vector<float> out(count);
-  std::iota(out.begin(), out.end(), first);
-  return out;
-}
 
 CompiledGraph bound(const CompiledGraph& fn, const std::map<std::string, ArrayView>& inputs,
                     const RunOptions& options = {}) {

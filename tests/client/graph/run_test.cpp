@@ -10,28 +10,17 @@
 #include <thread>
 #include <vector>
 
-#include "graph/hand_plan.h"
-#include "kiln/client/graph.h"
+#include "loaded_plan.h"
 
 namespace kiln {
 namespace {
 
 using graph::Plan;
 using planned::hand_plan;
+using test::loaded;
+using test::numbers;
 using testing::ElementsAreArray;
 using testing::HasSubstr;
-
-CompiledGraph loaded(const Plan& plan = hand_plan()) {
-  auto fn = client::load_plan(plan);
-  EXPECT_TRUE(fn) << fn.error().message;
-  return fn ? *fn : CompiledGraph();
-}
-
-std::vector<float> numbers(size_t count, float first) {
-  std::vector<float> out(count);
-  std::iota(out.begin(), out.end(), first);
-  return out;
-}
 
 // What the plan computes (hand_plan.h).
 struct Expected {
