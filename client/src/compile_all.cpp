@@ -108,8 +108,8 @@ Result<std::vector<std::shared_ptr<const Variant>>> Core::compile_all(std::span<
   std::vector<RequestBytes> requests;
   for (failed = 0; failed < specs.size() && !interpreted; ++failed) {
     const CompileSpec& spec = specs[failed];
-    auto request = spec.requests ? spec.requests->encode(spec.target, spec.constexprs, {})
-                                 : dsl::encode_request({*spec.kernel, spec.target, spec.constexprs, {}});
+    auto request = spec.requests ? spec.requests->encode(spec.target, spec.constexprs, spec.base)
+                                 : dsl::encode_request({*spec.kernel, spec.target, spec.constexprs, spec.base});
     if (!request) return request.error();
     requests.push_back(std::move(*request));
   }
@@ -125,8 +125,8 @@ Result<std::vector<std::shared_ptr<const Variant>>> Core::compile_all(std::span<
   }
   for (failed = 0; failed < specs.size(); ++failed) {
     const CompileSpec& spec = specs[failed];
-    auto variant = interpreted ? interpreted_variant(*spec.kernel, spec.constexprs, {})
-                               : load_variant(*spec.kernel, *fetched.artifacts[fetched.number_of[failed]], {});
+    auto variant = interpreted ? interpreted_variant(*spec.kernel, spec.constexprs, spec.base)
+                               : load_variant(*spec.kernel, *fetched.artifacts[fetched.number_of[failed]], spec.base);
     if (!variant) return variant.error();
     out.push_back(std::move(*variant));
   }

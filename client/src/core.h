@@ -23,7 +23,10 @@ struct CompileSpec {
   dsl::ConstexprValues constexprs;  // all of them
   uint32_t deadline_ms = 0;
   std::shared_ptr<const dsl::RequestEncoder> requests = nullptr;  // of the kernel, where more than one is likely
-  // Beside the generic one, that launches have compiled. Facts are few and so are the variants worth having; arguments
+  // What the first variant relies on, of arguments that nearly all launches have; one without them waits for the
+  // generic one to be compiled.
+  dsl::Facts base = {};
+  // Beside the first one, that launches have compiled. Facts are few and so are the variants worth having; arguments
   // of every shade must not compile for ever.
   size_t most_variants = 16;
 };
@@ -51,7 +54,7 @@ class Core {
   // The same, loaded; for the interpreter instantiated here.
   Result<std::shared_ptr<const Variant>> compile(const CompileSpec& spec, const dsl::Facts& facts,
                                                  const CompileOptions& options);
-  // The generic variants of many kernels for one target: those that are in a cache by one round trip, and the others
+  // The first variants (CompileSpec::base) of many kernels for one target: those that are in a cache by one round trip, and the others
   // compiled side by side. The first failure, which cancels the others, is the error; `failed` is then the kernel's
   // number.
   Result<std::vector<std::shared_ptr<const Variant>>> compile_all(std::span<const CompileSpec> specs,

@@ -33,15 +33,15 @@ Error no_kernel() { return invalid_argument("launch of an empty handle"); }
 
 }  // namespace
 
-FunctionState::FunctionState(std::shared_ptr<Core> owner, CompileSpec what, std::shared_ptr<const Variant> generic)
+FunctionState::FunctionState(std::shared_ptr<Core> owner, CompileSpec what, std::shared_ptr<const Variant> first)
     : core(std::move(owner)), spec(std::move(what)), layout(abi::lay_out_params(*spec.kernel)) {
-  publish({{std::move(generic)}, {}});
+  publish({{std::move(first)}, {}});
 }
 
 // Launches may still run in other threads when exit() destroys a static handle.
 std::shared_ptr<FunctionState> FunctionState::make(std::shared_ptr<Core> owner, CompileSpec what,
-                                                   std::shared_ptr<const Variant> generic) {
-  return {new FunctionState(std::move(owner), std::move(what), std::move(generic)), DeleteUnlessItStays()};
+                                                   std::shared_ptr<const Variant> first) {
+  return {new FunctionState(std::move(owner), std::move(what), std::move(first)), DeleteUnlessItStays()};
 }
 
 void FunctionState::publish(VariantSet next) {
@@ -51,12 +51,13 @@ void FunctionState::publish(VariantSet next) {
 
 const Variant& FunctionState::best(const dsl::Facts& exact) const {
   const auto& variants = current().variants;
-  const Variant* best = variants.front().get();  // generic: sound for all arguments
+  const Variant* best = nullptr;
   for (const auto& variant : variants) {
     if (variant->facts == exact) return *variant;
-    if (strength(variant->facts) > strength(best->facts) && is_sound(variant->facts, exact)) best = variant.get();
+    if (best != nullptr && strength(variant->facts) <= strength(best->facts)) continue;
+    if (is_sound(variant->facts, exact)) best = variant.get();
   }
-  return *best;
+  return best != nullptr ? *best : *variants.front();
 }
 
 bool FunctionState::has(const dsl::Facts& facts) const {
@@ -82,6 +83,15 @@ Result<void> FunctionState::compile(const dsl::Facts& facts, const CompileOption
   }
   publish(std::move(next));
   return {};
+}
+
+Result<void> FunctionState::compile_generic(const Variant& best, const dsl::Facts& exact) {
+  const dsl::Kernel& kernel = *spec.kernel;
+  if (!spec.base.empty()) {
+    return compile(dsl::Facts(kernel.params.size(), dsl::ParamFact::kNone), {.deadline_ms = spec.deadline_ms});
+  }
+  return invalid_argument("kernel `" + kernel.name + "` was compiled for arguments with " +
+                          facts_text(kernel, best.facts) + ", and these have " + facts_text(kernel, exact));
 }
 
 void FunctionState::specialise_later(const dsl::Facts& exact) {
@@ -129,11 +139,12 @@ Result<void> UntypedFunction::launch(std::span<const Argument> arguments, const 
   if (state->tuned && !options.grid) {
     if (FunctionState* chosen = state->tuned->for_launch(arguments, ordinal_of(options.stream))) state = chosen;
   }
-  const Variant& variant = state->best(exact);
-  if (!is_sound(variant.facts, exact)) [[unlikely]] {
-    return invalid_argument("kernel `" + kernel.name + "` was compiled for arguments with " +
-                            facts_text(kernel, variant.facts) + ", and these have " + facts_text(kernel, exact));
+  const Variant* best = &state->best(exact);
+  if (!is_sound(best->facts, exact)) [[unlikely]] {
+    if (auto done = state->compile_generic(*best, exact); !done) return done;
+    best = &state->best(exact);
   }
+  const Variant& variant = *best;
   if (variant.facts != exact && !variant.concrete && state->core->specialises()) state->specialise_later(exact);
   if (variant.quick) [[unlikely]]
     state->replace_later();

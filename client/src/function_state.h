@@ -15,7 +15,7 @@ namespace kiln::client {
 
 // A snapshot that launches read without a lock.
 struct VariantSet {
-  std::vector<std::shared_ptr<const Variant>> variants;  // the first is generic, but for one of load_artifact()
+  std::vector<std::shared_ptr<const Variant>> variants;  // the first is of CompileSpec::base, or load_artifact()'s
   std::vector<dsl::Facts> requested;                     // asked for in the background, whatever became of it
 };
 
@@ -23,7 +23,7 @@ class TunedConfigs;
 
 struct FunctionState : std::enable_shared_from_this<FunctionState> {
   static std::shared_ptr<FunctionState> make(std::shared_ptr<Core> owner, CompileSpec what,
-                                             std::shared_ptr<const Variant> generic);
+                                             std::shared_ptr<const Variant> first);
 
   // The best sound variant for what holds, else the first; it lives as long as this.
   const Variant& best(const dsl::Facts& exact) const;
@@ -33,6 +33,8 @@ struct FunctionState : std::enable_shared_from_this<FunctionState> {
   size_t variant_count() const { return current().variants.size(); }
   // Adds the variant for these facts, unless it is there, in place of one that was made quickly.
   Result<void> compile(const dsl::Facts& facts, const CompileOptions& options);
+  // Adds the variant for all arguments, where none is sound for these: `best` is not. Error for load_artifact()'s.
+  Result<void> compile_generic(const Variant& best, const dsl::Facts& exact);
   // Asks once for the exact variant, to be compiled behind the caller.
   void specialise_later(const dsl::Facts& exact);
   // The same of the full code for a generic variant that was made quickly.
@@ -48,7 +50,7 @@ struct FunctionState : std::enable_shared_from_this<FunctionState> {
 
  private:
   friend DeleteUnlessItStays;
-  FunctionState(std::shared_ptr<Core> owner, CompileSpec what, std::shared_ptr<const Variant> generic);
+  FunctionState(std::shared_ptr<Core> owner, CompileSpec what, std::shared_ptr<const Variant> first);
   ~FunctionState() = default;
 
   const Birth birth_;

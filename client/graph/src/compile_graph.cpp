@@ -16,7 +16,7 @@
 namespace kiln::client {
 namespace {
 
-// Of a kernel, beside the generic one: a graph has many kernels, and sees many sizes.
+// Of a kernel, beside the first one: a graph has many kernels, and sees many sizes.
 constexpr size_t kMostVariants = 2;
 
 // What is left of the caller's time, which is for all requests together.
@@ -72,6 +72,7 @@ Result<graph::Plan> plan_of(Core& core, const graph::PlanRequest& request, const
 
 Result<std::vector<CompileSpec>> specs_of(const graph::Plan& plan, uint32_t deadline_ms) {
   std::vector<CompileSpec> out;
+  std::vector<dsl::Facts> facts = graph::facts_of(plan);
   for (size_t i = 0; i < plan.kernels.size(); ++i) {
     const graph::PlannedKernel& kernel = plan.kernels[i];
     auto constexprs = dsl::complete_constexprs(kernel.kernel, kernel.constexprs, plan.target);
@@ -86,6 +87,7 @@ Result<std::vector<CompileSpec>> specs_of(const graph::Plan& plan, uint32_t dead
     spec.target = plan.target;
     spec.constexprs = std::move(*constexprs);
     spec.deadline_ms = deadline_ms;
+    spec.base = std::move(facts[i]);
     spec.most_variants = kMostVariants;
   }
   return out;

@@ -51,10 +51,12 @@ class GraphService : public testing::Test {
   // Where the daemon keeps what a kernel of the plan was compiled to.
   std::vector<std::filesystem::path> entries_of(const graph::Plan& plan) const {
     std::vector<std::filesystem::path> out;
-    for (const graph::PlannedKernel& kernel : plan.kernels) {
+    const std::vector<dsl::Facts> facts = graph::facts_of(plan);
+    for (size_t i = 0; i < plan.kernels.size(); ++i) {
+      const graph::PlannedKernel& kernel = plan.kernels[i];
       auto values = dsl::complete_constexprs(kernel.kernel, kernel.constexprs, plan.target);
-      auto request = kernel.encoded.empty() ? dsl::encode_request({kernel.kernel, plan.target, *values, {}})
-                                            : requests_of(kernel).encode(plan.target, *values, {});
+      auto request = kernel.encoded.empty() ? dsl::encode_request({kernel.kernel, plan.target, *values, facts[i]})
+                                            : requests_of(kernel).encode(plan.target, *values, facts[i]);
       const std::string key = to_hex(daemon()->key_of(*request)), name = key.substr(2);
       for (const auto& entry : std::filesystem::recursive_directory_iterator(directory_ / "cache")) {
         if (entry.path().filename() == name) out.push_back(entry.path());

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <map>
 #include <random>
 
 #include "graph/hand_plan.h"
@@ -55,6 +56,28 @@ TEST(Plan, ComesBack) {
   EXPECT_EQ(again->constants, plan.constants);
   EXPECT_EQ(again->arena_bytes, plan.arena_bytes);
   EXPECT_EQ(again->log, plan.log);
+}
+
+// Arrays are aligned where all launches of a kernel find them so.
+TEST(Plan, SaysWhatCodeMayRelyOn) {
+  using enum dsl::ParamFact;
+  Plan plan = hand_plan("cpu:generic");
+  const dsl::Facts before = facts_of(plan)[0];
+  EXPECT_EQ(before[0], kAlign16);
+  EXPECT_EQ(before[3], kNone) << "a number";
+  Expr& offset = plan.launches.back().arguments[0].offset;
+  const Expr n = Expr::constexpr_ref(0), m = Expr::constexpr_ref(1), whole = offset;  // m is a multiple of 4
+  const std::map<int, Expr> aligned = {{1, whole + 32 * n}, {2, whole + 4 * m}, {3, whole + 2 * m * m}},
+                            others = {{1, whole + 8}, {2, whole + 4 * n}, {3, whole + 2 * m}};
+  for (const auto& [number, here] : aligned) {
+    offset = here;
+    EXPECT_EQ(facts_of(plan)[0][0], kAlign16) << number;
+  }
+  for (const auto& [number, here] : others) {
+    offset = here;
+    EXPECT_EQ(facts_of(plan)[0][0], kNone) << number;
+    EXPECT_EQ(facts_of(plan)[0][1], before[1]);
+  }
 }
 
 // Without bodies: all that launches need, and requests for the same code.

@@ -107,7 +107,8 @@ class CompiledGraph {
   Result<CompiledGraph> bind(const std::map<std::string, ArrayView>& inputs, const RunOptions& options = {}) const;
 
   // Compiles the variants of the kernels for exactly what a run with these inputs allows, its sizes and alignment, and
-  // waits; without it runs begin with generic code, and better code follows behind them. Nothing runs.
+  // waits. Without it runs begin with code for all sizes and arrays aligned to 16 bytes, and better code follows behind
+  // them; one with other arrays waits for generic code. Nothing runs.
   Result<void> prepare(std::span<const ArrayView> inputs, const RunOptions& options = {}) const;
 
   Result<GraphMemory> memory(std::span<const ArrayView> inputs, const RunOptions& options = {}) const;

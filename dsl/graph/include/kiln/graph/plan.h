@@ -91,6 +91,11 @@ struct Plan {
   std::vector<std::string> log;
 };
 
+// By kernel, the facts that its code is first asked for with: arrays are aligned to 16 bytes which all launches find so
+// in aligned buffers. The arena and the constants are aligned; where an array of the caller's is not, a runner asks for
+// the kernel without facts.
+std::vector<dsl::Facts> facts_of(const Plan& plan);
+
 // `emit` of the metadata of an artifact whose code is a plan.
 inline constexpr const char* kPlanEmit = "plan";
 
