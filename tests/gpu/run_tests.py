@@ -17,6 +17,7 @@ import selectors
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -38,6 +39,17 @@ def daemon():
     """What tests that start a daemon are told of it, where one is."""
     path = find("kilnd")
     return {"KILN_TEST_KILND": path} if path else {}
+
+
+def daemon_with_libraries(folder):
+    """The same where our libraries are not those of the tests' environment."""
+    told = daemon()
+    for name, path in told.items():
+        told[name] = os.path.join(folder, "kilnd")
+        with open(told[name], "w") as script:
+            script.write(f"#!/bin/sh\nLD_LIBRARY_PATH='{library_path()}' exec '{path}' \"$@\"\n")
+        os.chmod(told[name], 0o755)
+    return told
 
 
 def list_tests(executable, filter_):
@@ -95,6 +107,8 @@ class Runner:
         self.environment = environment(KILN_TEST_TARGETS="cuda", **daemon(), OMP_NUM_THREADS="1")
         self.wrap = []
         if options.sanitizer:
+            self.scripts = tempfile.TemporaryDirectory()
+            self.environment |= daemon_with_libraries(self.scripts.name)
             self.environment["LD_LIBRARY_PATH"] = os.environ.get("LD_LIBRARY_PATH", "")
             # The tool would end assemblers that tests start as their children, and loses who goes on as another program:
             # the loader itself is what it runs.
