@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """export_models.py PROGRAM FOLDER: small models of PyTorch as graphs, exported exploded, for the tests of recognise().
 
-Each module of models.py goes through torch.export at two levels: the core ATen set, and all that PyTorch decomposes. The calls
+Each module of model_cases.py goes through torch.export at two levels: the core ATen set, and all that PyTorch decomposes. The calls
 become `.kg` text by the table of ATen operators (importer.py), in FOLDER, whose numbers are compared with the module's, before and
 after recognise(). Those of DYNAMIC do so once more with dims for batch and sequence, and are compared at two sizes.
 tests/graph/recognise/exported has them for the default suite.
@@ -19,7 +19,7 @@ import layer_handlers  # noqa: F401
 import extents
 from importer import Builder, convert
 from kiln import TYPES, Reference, difference
-from models import DYNAMIC, MODELS
+from model_cases import DYNAMIC, MODELS
 
 CORE = torch.export.default_decompositions()
 
