@@ -176,6 +176,7 @@ class Model:
         self.row["bound"] = len(names)
         self.kiln = self.peer = None
         self.times = {}
+        self.repeat = 3  # runs of Kiln in a turn
 
     def step(self, key, action):
         """What fails is said in the row; the other sides go on."""
