@@ -116,6 +116,11 @@ Result<WrittenKernel> write_zeros(const GroupContext& context, ValueId to, const
 
 // --- parts of kernels ---
 
+// For GPUs, of a kernel whose programs each go along one line, what is reduced of the group, block by block as its
+// constexpr `block` says: where lines are long and too few to keep a device busy, what counts is how often a program
+// waits for memory.
+void set_long_lines(dsl::Kernel& kernel, const std::string& block, const GroupNest& group);
+
 // What a kernel that computes each element by itself may do in place.
 std::vector<std::pair<ValueId, ValueId>> in_place_pairs(const GroupNest& group, std::span<const StepId> wanted);
 

@@ -39,6 +39,18 @@ LineLayout line_layout(const GroupNest& group, int64_t most_places) {
   return out;
 }
 
+void set_long_lines(dsl::Kernel& kernel, const std::string& block, const GroupNest& group) {
+  constexpr int64_t kLong = 8192, kFew = 256, kWarps = 16;
+  int64_t length = 1, lines = 1;
+  for (size_t i = 0; i < group.axes.size(); ++i) {
+    const auto extent = group.nest.space.extent(group.axes[i]).as_constant();
+    int64_t& count = group.is_reduced[i] ? length : lines;
+    if (!extent || __builtin_mul_overflow(count, *extent, &count)) return;
+  }
+  if (length <= kLong || lines > kFew) return;
+  for (const char* target : {"cuda", "amd"}) kernel.target_defaults[target] = {{block, kLong}, {"num_warps", kWarps}};
+}
+
 std::vector<ConstParam> line_consts(const LineLayout& layout) {
   std::vector<ConstParam> out{{"ALONG", layout.along_block}};
   if (layout.has_lines()) out.push_back({"ACROSS", layout.across_block});

@@ -13,6 +13,10 @@ inline int64_t most_in_tile(const GroupContext& context, const Expr& extent) {
   return extent.as_constant() ? int64_t{1} << 20 : 8192;
 }
 
+// Of a kernel that sorts so many elements at once: on GPUs four a thread, since a step with more goes on within
+// threads.
+void set_sort_warps(dsl::Kernel& kernel, int64_t elements);
+
 // Whether a comes before b.
 lang::Value is_less(const lang::Value& a, const lang::Value& b, ElementType element);
 

@@ -145,6 +145,7 @@ Result<WrittenKernel> MergeSort::sort_runs() const {
   });
   if (!kernel) return kernel.error();
   kernel->options.fuse_precision = true;
+  set_sort_warps(*kernel, run_);
   return WrittenKernel{{std::move(*kernel), {}}, signature.arguments};
 }
 

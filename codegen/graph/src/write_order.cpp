@@ -104,6 +104,17 @@ void OrderWriter::find_in_blocks() {
   store(found, places, lang::cast(lanes(count), ElementType::kI64));
 }
 
+}  // namespace
+
+void set_sort_warps(dsl::Kernel& kernel, int64_t elements) {
+  constexpr int64_t kLanes = 32, kEach = 4, kUsual = 4, kMost = 16;
+  const int64_t warps = std::min(elements / (kLanes * kEach), kMost);
+  if (warps <= kUsual) return;
+  for (const char* target : {"cuda", "amd"}) kernel.target_defaults[target]["num_warps"] = warps;
+}
+
+namespace {
+
 enum class Method : uint8_t { kTile, kBlocks, kMerge };
 
 struct OrderPlan {
@@ -210,6 +221,7 @@ Result<WrittenKernel> write_ordered(const GroupContext& context, const Ordered& 
                         });
   if (!kernel) return kernel.error();
   kernel->options.fuse_precision = true;
+  set_sort_warps(*kernel, plan.layout.along_block * plan.layout.across_block);
   return WrittenKernel{{std::move(*kernel), {}}, signature.arguments};
 }
 

@@ -451,8 +451,11 @@ Result<WrittenKernel> write_reduce(const GroupContext& context, GroupNest group)
     if (init) wanted.push_back(*init);
   }
   for (const Stored& store : group.stores) wanted.push_back(store.step);
-  return traced(context, group, layout, signature_of(group, layout, group.stores, wanted), name_of(context),
-                [](ReduceWriter& writer) { writer.write(); });
+  auto out = traced(context, group, layout, signature_of(group, layout, group.stores, wanted), name_of(context),
+                    [](ReduceWriter& writer) { writer.write(); });
+  const bool has_line = layout.reduces_columns && layout.looped.empty() && layout.row_block == 1;
+  if (out && has_line) set_long_lines(out->kernel.kernel, "COLS", group);
+  return out;
 }
 
 namespace {

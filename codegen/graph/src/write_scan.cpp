@@ -210,6 +210,7 @@ Result<WrittenGroup> write_scan(const GroupContext& context) {
       [&](const dsl::TracedParams& params) { ScanWriter(context, group, scan, layout, signature, params).write(); });
   if (!kernel) return kernel.error();
   kernel->options.fuse_precision = true;
+  if (is_last && layout.across_block == 1) set_long_lines(*kernel, "ALONG", group);
   WrittenGroup out;
   out.kernels.push_back({{std::move(*kernel), {}}, signature.arguments});
   return out;

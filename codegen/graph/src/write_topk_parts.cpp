@@ -93,6 +93,7 @@ Result<WrittenKernel> write_topk_parts(const GroupContext& context, const TopkPa
   });
   if (!kernel) return kernel.error();
   kernel->options.fuse_precision = true;
+  set_sort_warps(*kernel, parts.length);
   return WrittenKernel{{std::move(*kernel), {}}, signature.arguments};
 }
 
