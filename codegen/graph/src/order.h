@@ -9,7 +9,7 @@ namespace kiln::planner {
 // digits, so that a line of any length costs the same for each place; where the extent is not known, all places of the
 // tile cost something.
 inline int64_t most_in_tile(const GroupContext& context, const Expr& extent) {
-  if (!context.on_cpu()) return 2048;
+  if (!context.on_cpu()) return 4096;
   return extent.as_constant() ? int64_t{1} << 20 : 8192;
 }
 

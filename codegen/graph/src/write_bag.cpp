@@ -44,7 +44,7 @@ class BagWriter {
         arguments_(signature.bind(params)),
         bags_(params.constant(signature.first_const)),
         columns_(params.constant(signature.first_const + 1)),
-        one_by_one_(context.on_cpu()),
+        one_by_one_(context.on_cpu() || all.place[0] == Expr()),
         emitter_(context.graph, all.group.nest, arguments_) {}
 
   void write();
@@ -69,7 +69,7 @@ class BagWriter {
   const IndexSpace& space_;
   const KernelArguments arguments_;
   const lang::Const bags_, columns_;
-  const bool one_by_one_;  // an axis of bags is bound to one
+  const bool one_by_one_;  // an axis of bags is bound to one, or there is but one
   StepEmitter emitter_;
 };
 

@@ -225,6 +225,14 @@ std::vector<AloneCase> bags() {
                                 "  %starts = mul %k, %l : i64[5]\n"
                                 "  %y = embedding_bag %t, %ids, %starts {mode = sum} : f32[5, 1]\n  output y = %y\n"),
                  {{{"m", 100}}, {{"m", 81}}}});
+  for (const std::string columns : {"1", "70"}) {
+    out.push_back({"one_bag_of_columns_" + columns,
+                   graph_of("%t: f32[7, " + columns + "], %i: i32[m]",
+                            ids + "  %starts = iota {type = i64, shape = [1], axis = 0} : i64[1]\n" +
+                                "  %y = embedding_bag %t, %ids, %starts {mode = max} : f32[1, " + columns +
+                                "]\n  output y = %y\n"),
+                   {{{"m", 10}}, {{"m", 1}}}});
+  }
   return out;
 }
 
@@ -360,15 +368,30 @@ std::vector<AloneCase> kernels() {
            {{{"n", 1000}}, {{"n", 1}}}}};
 }
 
+// Few lines of known length: on a GPU a program has longer blocks of them.
+std::vector<AloneCase> long_lines() {
+  std::vector<AloneCase> out;
+  for (const char* op :
+       {"scan %x {kind = max, axis = 1, reverse = 0, exclusive = 0} : i32[2, 9000]",
+        "scan %x {kind = sum, axis = 1, reverse = 1, exclusive = 1} : i32[2, 9000]",
+        "arg_reduce %x {kind = max, axis = 1} : i64[2]", "reduce %x {kind = prod, axes = [1]} : i32[2]"}) {
+    out.push_back({"long_lines_" + std::to_string(out.size()),
+                   graph_of("%x: i32[2, 9000]", std::string("  %y = ") + op + "\n  output y = %y\n"),
+                   {{}}});
+  }
+  return out;
+}
+
 std::vector<AloneCase> all_cases() {
   std::vector<AloneCase> out;
-  for (const auto& some : {reductions(), scans(), scatters(), bags(), cats(), orders(), kernels()})
+  for (const auto& some : {reductions(), scans(), long_lines(), scatters(), bags(), cats(), orders(), kernels()})
     out.insert(out.end(), some.begin(), some.end());
   return out;
 }
 std::vector<AloneCase> gpu_cases() {
   std::vector<AloneCase> out;
-  for (const auto& some : {scatters(), bags(), cats(), orders()}) out.insert(out.end(), some.begin(), some.end());
+  for (const auto& some : {long_lines(), scatters(), bags(), cats(), orders()})
+    out.insert(out.end(), some.begin(), some.end());
   return out;
 }
 INSTANTIATE_TEST_SUITE_P(All, AlonePlanOfAGpu, testing::ValuesIn(gpu_cases()),
