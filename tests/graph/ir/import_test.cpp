@@ -81,6 +81,22 @@ TEST(GraphBuilder, BodiesHaveNamesOfTheirOwn) {
   EXPECT_EQ(builder.graph().bodies[3].name, "g_2");
 }
 
+// In the canonical form of a graph they do.
+TEST(GraphBuilder, OperandsOfACommutingOpStandInEitherOrder) {
+  GraphBuilder builder("g");
+  const ValueId a = *builder.add_input("a", {ElementType::kF32, {Expr(4)}}),
+                b = *builder.add_input("b", {ElementType::kF32, {Expr(4)}});
+  const auto add = [&](TensorOp op, ValueId left, ValueId right) {
+    const ValueId operands[] = {left, right};
+    return *builder.add_one(op, operands, {}, {});
+  };
+  const ValueId sum = add(TensorOp::kAdd, a, b);
+  EXPECT_EQ(add(TensorOp::kAdd, b, a), sum);
+  EXPECT_EQ(add(TensorOp::kAdd, a, b), sum);
+  EXPECT_NE(add(TensorOp::kSub, a, b), add(TensorOp::kSub, b, a));
+  EXPECT_NE(add(TensorOp::kAdd, a, a), sum);
+}
+
 TEST(GraphBuilder, RefusesTypesThatNoTensorHas) {
   GraphBuilder builder("g");
   const auto message = [&](TensorType type) { return builder.add_input("x", std::move(type)).error().message; };

@@ -231,7 +231,7 @@ Result<GraphBuilder::Results> GraphBuilder::add(TensorOp op, std::span<const Val
   const NodeTable::Key key = NodeTable::key(op, operands, attrs_id);
   const auto known = nodes.find(key, [&](uint32_t id) {
     const Node& node = body.nodes[id];
-    return node.op == op && node.attrs == attrs_id && std::ranges::equal(body.operands_of(node), operands);
+    return node.op == op && node.attrs == attrs_id && NodeTable::same(op, body.operands_of(node), operands);
   });
   if (known) return Results{body.nodes[*known].first_result, body.nodes[*known].result_count};
   index_->operands.clear();

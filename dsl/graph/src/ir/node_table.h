@@ -5,10 +5,12 @@
 // no room there, or has no operand, in a table by hash.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <memory>
 
 #include "ir/id_table.h"
+#include "kiln/graph/ops.h"
 
 namespace kiln::graph {
 
@@ -20,11 +22,18 @@ class NodeTable {
   };
   static Key key(TensorOp op, std::span<const ValueId> operands, AttrsId attrs) {
     Key out{mix_hash(static_cast<uint64_t>(op), attrs)};
-    for (const ValueId operand : operands) {
+    const bool turns = commutes(op, operands) && operands[1] < operands[0];
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const ValueId operand = operands[turns ? 1 - i : i];
       out.hash = mix_hash(out.hash, operand);
       if (operand != kNoValue && (out.greatest == kNone || operand > out.greatest)) out.greatest = operand;
     }
     return out;
+  }
+
+  // Whether nodes of one op with these operands are equal: those of a commuting op may stand in either order.
+  static bool same(TensorOp op, std::span<const ValueId> a, std::span<const ValueId> b) {
+    return std::ranges::equal(a, b) || (commutes(op, a) && a.size() == b.size() && a[0] == b[1] && a[1] == b[0]);
   }
 
   // The node of this key for which `is_it` holds.
@@ -54,6 +63,11 @@ class NodeTable {
   }
 
  private:
+  // Nodes come here before the number of their operands is looked at.
+  static bool commutes(TensorOp op, std::span<const ValueId> operands) {
+    return operands.size() == 2 && info(op).has(kCommutes);
+  }
+
   struct Slot {
     uint32_t hash = 0;
     NodeId node = kNone;

@@ -2,7 +2,8 @@
 // functions of tensor.h go through it too.
 //
 // Pure nodes of one op, operands and attributes are one node (hash-consing), so that common subexpressions never come
-// to be. Not thread-safe; a graph under construction belongs to one thread.
+// to be; operands of a commuting op may stand in either order. Not thread-safe; a graph under construction belongs to
+// one thread.
 #pragma once
 
 #include <memory>
