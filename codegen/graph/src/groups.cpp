@@ -19,6 +19,9 @@ struct Draft {
   uint32_t stores = 0;  // that joined it by their number of elements alone
 };
 
+// What costs less is computed again by each who reads it: a GPU computes much while it waits for memory.
+constexpr int64_t kWorthKeeping = 8, kWorthKeepingOnGpus = 64;
+
 class Grouper {
  public:
   Grouper(const Graph& graph, const GroupingOptions& options)
@@ -41,7 +44,7 @@ class Grouper {
     find_readers();
     for (NodeId n = 0; n < body_.nodes.size(); ++n) place_in_memory(n);
     find_roots();
-    sort_groups(out_);
+    sort_groups(graph_, out_);
     return std::move(out_);
   }
 
@@ -67,6 +70,10 @@ class Grouper {
   void add_to(uint32_t group, NodeId number, const Groups& reached);
 
   void release_cheap();
+  int64_t worth_keeping() const {
+    const bool on_gpu = target_.starts_with("cuda") || target_.starts_with("amd");
+    return on_gpu ? kWorthKeepingOnGpus : kWorthKeeping;
+  }
   void keep_in_memory();
   std::vector<uint32_t> slices_of_nodes() const;
   void keep_operands(const Node& node);
@@ -357,7 +364,6 @@ void Grouper::keep_prologue(ValueId value) {
 }
 
 constexpr int64_t kManySteps = 400;  // of one kernel
-constexpr int64_t kWorthKeeping = 8;
 constexpr uint32_t kManySlices = 4;
 
 // What it is made of is no larger, and lies in memory already or is worth it itself.
@@ -475,7 +481,7 @@ void Grouper::keep_in_memory() {
     const uint32_t group = out_.group_of[n];
     const bool is_free = group == kNone;
     const ValueId value = node.first_result;
-    if (is_free && readers[n].size() > 1 && cost[n] >= kWorthKeeping && !is_view(node.op) && !is_look(node.op) &&
+    if (is_free && readers[n].size() > 1 && cost[n] >= worth_keeping() && !is_view(node.op) && !is_look(node.op) &&
         graph::info(node.op).family != Family::kMake) {
       out_.in_memory[value] = true;
     }

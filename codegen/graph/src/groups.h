@@ -60,8 +60,8 @@ struct GroupingOptions {
 // Of a graph of primitives whose calls are inlined.
 Grouping group_nodes(const graph::Graph& graph, const GroupingOptions& options);
 
-// In an order in which each group comes behind those it needs; the first that can, by the first of its nodes.
-void sort_groups(Grouping& grouping);
+// In an order in which each group comes behind those it needs: that of their nodes, or one that needs less memory.
+void sort_groups(const graph::Graph& graph, Grouping& grouping);
 
 // How the values of a group come to be, for its nest.
 Source source_of(const graph::Graph& graph, const Grouping& grouping, uint32_t group, ValueId value);
