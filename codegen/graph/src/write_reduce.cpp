@@ -156,6 +156,8 @@ class ReduceWriter {
   // What is kept while a reduction goes over blocks, of the kept shape: of `reduce` the combined value; of `arg_reduce`
   // the extreme and its place; of `reduce_custom` one value a tensor.
   std::vector<Value> begin(const Reduction& reduction);
+  // Sums of f32 are kept in f64: thousands of blocks may come, and the error stays that of one.
+  ElementType kept_type(const Reduction& reduction) const;
   // Of one block; of `reduce_custom` whether there is anything in it comes first.
   std::vector<Value> combined(const Reduction& reduction);
   std::vector<Value> merged(const Reduction& reduction, std::span<const Value> before, std::span<const Value> block);
@@ -227,12 +229,18 @@ Value ReduceWriter::lanes_of(size_t anchor, ElementType type, const std::optiona
   return lang::broadcast_to(x, tile());
 }
 
+ElementType ReduceWriter::kept_type(const Reduction& reduction) const {
+  const Combiner combiner = combiner_of(reduction);
+  const bool is_sum = node_of(reduction).op == TensorOp::kReduce && combiner.kind == graph::ReduceKind::kSum;
+  return is_sum && combiner.type == ElementType::kF32 ? ElementType::kF64 : combiner.type;
+}
+
 std::vector<Value> ReduceWriter::begin(const Reduction& reduction) {
   std::vector<Value> out;
   if (node_of(reduction).op == TensorOp::kReduceCustom) {
     for (size_t i = 0; i < reduction.count; ++i) out.push_back(emitter_.value(*group_.inits[reduction.first + i]));
   } else {
-    out.push_back(combiner_of(reduction).neutral());
+    out.push_back(lang::cast(combiner_of(reduction).neutral(), kept_type(reduction)));
     if (node_of(reduction).op == TensorOp::kArgReduce) out.push_back(lang::full({}, 0, ElementType::kI64));
   }
   for (Value& value : out) value = lang::broadcast_to(value, kept_shape());
@@ -291,7 +299,9 @@ std::vector<Value> ReduceWriter::merged(const Reduction& reduction, std::span<co
     return out;
   }
   const Combiner combiner = combiner_of(reduction);
-  if (op != TensorOp::kArgReduce) return {combiner.combine(before[0], block[0])};
+  if (op != TensorOp::kArgReduce) {
+    return {combiner.combine(before[0], lang::cast(block[0], before[0].type().element))};
+  }
   Value better = combiner.kind == graph::ReduceKind::kMin ? block[0] < before[0] : block[0] > before[0];
   if (dsl::is_float(combiner.type)) better = better | (lang::isnan(block[0]) & !lang::isnan(before[0]));
   return {lang::where(better, block[0], before[0]), lang::where(better, block[1], before[1])};
@@ -371,7 +381,11 @@ std::vector<std::vector<Value>> ReduceWriter::combine_blocks(std::span<const Red
     }
   });
   std::vector<std::vector<Value>> out;
-  for (const auto& state : states) out.emplace_back(state.begin(), state.end());
+  for (size_t i = 0; i < reductions.size(); ++i) {
+    out.emplace_back(states[i].begin(), states[i].end());
+    if (node_of(reductions[i]).op != TensorOp::kReduce) continue;
+    out.back()[0] = lang::cast(out.back()[0], combiner_of(reductions[i]).type);
+  }
   return out;
 }
 
