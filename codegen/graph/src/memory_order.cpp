@@ -177,7 +177,7 @@ void OrderChooser::lead(uint32_t group, const GroupNest& nest) {
 }
 
 void OrderChooser::copy_given(uint32_t group, const Step& load, const Stored& store, const Expr& fastest) {
-  constexpr int64_t kReads = 16;
+  constexpr int64_t kReads = 4;
   const Expr elements = graph::element_count(shape(load.tensor)), all = graph::element_count(shape(store.value));
   const auto few = elements.as_constant(), many = all.as_constant();
   const bool is_small = few && (!many || *many >= *few * kReads);

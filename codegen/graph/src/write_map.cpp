@@ -7,26 +7,56 @@ namespace kiln::planner {
 
 using lang::Value;
 
-Result<WrittenKernel> write_map(const GroupContext& context, GroupNest group, std::string name) {
-  constexpr int64_t kLanes = 1024;
+namespace {
+
+// What a program has of the two innermost axes; rows of 0: a single one.
+struct MapBlocks {
+  int64_t columns = 1, rows = 0;
+  bool turns = false;  // loads go along the rows
+};
+
+MapBlocks blocks_of(const GroupContext& context, const GroupNest& group, std::span<const StepId> wanted) {
+  constexpr int64_t kLanes = 1024, kSquare = 64, kLeast = 8;
   const IndexSpace& space = group.nest.space;
   const size_t rank = group.axes.size();
-  const int64_t columns = rank == 0 ? 1 : block_for(space.extent(group.axes[rank - 1]), kLanes);
-  const bool has_rows = rank > 1 && columns < kLanes / 2;
-  const int64_t rows = has_rows ? block_for(space.extent(group.axes[rank - 2]), kLanes / columns) : 1;
+  if (rank == 0) return {};
+  const Expr columns = space.extent(group.axes[rank - 1]);
+  MapBlocks out{.columns = block_for(columns, kLanes)};
+  if (rank == 1) return out;
+  const Expr rows = space.extent(group.axes[rank - 2]);
+  if (context.on_cpu() && block_for(columns, kLeast) == kLeast && block_for(rows, kLeast) == kLeast) {
+    const std::vector<bool> live = live_steps(group.nest, wanted);
+    for (size_t i = 0; i < live.size(); ++i) {
+      const Step& step = group.nest.steps[i];
+      out.turns = out.turns || (live[i] && step.kind == Step::Kind::kLoad &&
+                                lies_along_rows(space, step.offset, group.axes[rank - 2], group.axes[rank - 1]));
+    }
+  }
+  if (out.turns) return {block_for(columns, kSquare), block_for(rows, kSquare), true};
+  if (out.columns < kLanes / 2) out.rows = block_for(rows, kLanes / out.columns);
+  return out;
+}
 
+}  // namespace
+
+Result<WrittenKernel> write_map(const GroupContext& context, GroupNest group, std::string name) {
+  const IndexSpace& space = group.nest.space;
+  const size_t rank = group.axes.size();
   std::vector<StepId> wanted;
   for (const Stored& store : group.stores) wanted.push_back(store.step);
+  const MapBlocks blocks = blocks_of(context, group, wanted);
+  const bool has_rows = blocks.rows > 0;
   const bool is_in_parts = group.stores.size() > 1 && group.stores[0].value == group.stores[1].value;
   std::vector<ConstParam> consts;
-  if (rank > 0) consts.push_back({"COLS", columns});
-  if (has_rows) consts.push_back({"ROWS", rows});
+  if (rank > 0) consts.push_back({"COLS", blocks.columns});
+  if (has_rows) consts.push_back({"ROWS", blocks.rows});
   Signature signature = signature_of(group.nest, group.stores, wanted, consts);
 
   if (name.empty()) name = group_name(context.graph, context.group(), context.grouping, context.number);
   auto kernel = dsl::trace_kernel(name, signature.params, [&](const dsl::TracedParams& params) {
     const KernelArguments arguments = signature.bind(params);
     StepEmitter emitter(context.graph, group.nest, arguments);
+    if (blocks.turns) emitter.turn_loads(group.axes[rank - 2], group.axes[rank - 1]);
     ProgramAxes programs;
     for (size_t i = 0; i < rank; ++i) {
       const Value extent = emitter.number(space.extent(group.axes[i]));

@@ -5,6 +5,7 @@
 #include "check_plan.h"
 #include "graph/convolutions.h"
 #include "graph/random_graph.h"
+#include "kiln/dsl/text.h"
 #include "kiln/graph/differentiate.h"
 #include "kiln/planner/plan_graph.h"
 
@@ -97,6 +98,35 @@ TEST(ConvolutionPlan, OfManyPartsIsTheEvaluators) {
         return conv(graph::cat(parts, 1), w, same);
       });
   ASSERT_TRUE(graph.ir().ok()) << graph.ir().error().message;
+  const random_graph::Case made{*graph.ir(), {}};
+  EXPECT_EQ(check_plan(made.graph, random_graph::inputs(made, 1), {}, true), "");
+}
+
+// What the program holds as PyTorch does, channel by channel, is turned by blocks: rows as long as columns.
+TEST(ConvolutionPlan, TurnsByBlocks) {
+  const auto graph = graph::graph(
+      "turned", {input("x", f32, {2, 40, 9, 20}), input("w", f32, {40, 40, 1, 1}), input("scale", f32, {40, 1, 1})},
+      [](Tensor x, Tensor w, Tensor scale) { return conv(softmax(x * scale, 1), w); });
+  const graph::Plan plan = plan_of(graph);
+  const auto is_turned = [](const graph::PlannedKernel& kernel) {
+    return print(kernel.kernel).find("permute") != std::string::npos;
+  };
+  EXPECT_TRUE(std::any_of(plan.kernels.begin(), plan.kernels.end(), is_turned)) << log_of(plan);
+  const random_graph::Case made{*graph.ir(), {}};
+  EXPECT_EQ(check_plan(made.graph, random_graph::inputs(made, 1), {}, true), "");
+}
+
+// Filters by channel whose elements are read a few times each: with channels side by side too.
+TEST(ConvolutionPlan, ByChannelReadsFiltersInOrder) {
+  const auto graph = graph::graph("by_channel",
+                                  {input("x", f32, {8, 24, 7, 7}), input("v", f32, {600, 24, 1, 1}),
+                                   input("w", f32, {600, 1, 5, 5}), input("u", f32, {16, 600, 1, 1})},
+                                  [](Tensor x, Tensor v, Tensor w, Tensor u) {
+                                    const ConvOptions same{.low = {2, 2}, .high = {2, 2}, .groups = 600};
+                                    return conv(conv(relu(conv(x, v)), w, same), u);
+                                  });
+  const std::string log = log_of(plan_of(graph));
+  EXPECT_NE(log.find("reorder gives f32[600, 1, 5, 5]"), std::string::npos) << log;
   const random_graph::Case made{*graph.ir(), {}};
   EXPECT_EQ(check_plan(made.graph, random_graph::inputs(made, 1), {}, true), "");
 }
