@@ -18,7 +18,8 @@ using dsl::Op;
 using dsl::OpCode;
 using dsl::ValueId;
 
-constexpr int kExpensive = 8;  // ops; a load from L1 is cheaper than this many
+constexpr int kExpensive = 8;     // ops; a load from L1 is cheaper than this many
+constexpr int64_t kManyRows = 4;  // for which one row is computed
 
 // Ops that one nest evaluates at most, about: what is more is put into scratch on the way. It keeps the compiler's
 // recursion shallow and its basic blocks short; ordinary kernels have fewer ops in all.
@@ -37,6 +38,7 @@ class Scheduler {
     out_.by_elements.resize(count, true);
     index_.resize(count);
     size_.resize(count);
+    repeated_.resize(count);
   }
 
   Schedule run() {
@@ -76,10 +78,21 @@ class Scheduler {
         out_.definition[result] = &op;
         out_.defining_region[result] = &region;
       }
+      if (op.code == OpCode::kBroadcast && is_repeated(op)) repeated_[op.operands[0]] = true;
       if (dsl::info(op.code).has(dsl::kWrites)) note_write(op);
       if (op.code == OpCode::kLoad) loads_.push_back(&op);
       for (const dsl::Region& inner : op.regions) define(inner);
     }
+  }
+
+  // Whether each row of a tile is the same one: a nest goes over rows, and would compute it for each.
+  bool is_repeated(const Op& broadcast) const {
+    const dsl::Type &from = kernel_.type(broadcast.operands[0]), &to = kernel_.type(broadcast.results[0]);
+    if (from.is_scalar()) return false;
+    const auto row = dsl::concrete_shape(from), all = dsl::concrete_shape(to);
+    const int64_t elements = dsl::element_count(from);
+    return row.back() > 1 && row.back() == all.back() && elements == row.back() &&
+           dsl::element_count(to) >= elements * kManyRows;
   }
 
   bool is_tile(ValueId id) const { return !kernel_.type(id).is_scalar(); }
@@ -385,7 +398,7 @@ class Scheduler {
     if (kernel_.type(id).pointer || cost(id, kExpensive + 1) < kExpensive) return;
     if (index_[id]) return;
     const Sinks& sinks = sinks_[id];
-    if (sinks.elsewhere) out_.materialise[id] = true;
+    if (sinks.elsewhere || repeated_[id]) out_.materialise[id] = true;
     // Where every use has one use itself, the last of the chain is kept instead.
     else if (sinks.several() && out_.use_count[id] > 1)
       out_.keep[id] = true;
@@ -451,7 +464,8 @@ class Scheduler {
   Schedule out_;
   std::vector<Sinks> sinks_;
   std::vector<bool> index_;
-  std::vector<int> size_;  // of the value's own nest: ops
+  std::vector<bool> repeated_;  // the only row of a tile of many
+  std::vector<int> size_;       // of the value's own nest: ops
   bool has_cuts_ = false;
   std::vector<const Op*> stores_, loads_;
   // Where they stand: all of them, those behind one parameter for certain, the others, atomics that order memory.
