@@ -16,7 +16,7 @@ struct MapBlocks {
 };
 
 MapBlocks blocks_of(const GroupContext& context, const GroupNest& group, std::span<const StepId> wanted) {
-  constexpr int64_t kLanes = 1024, kSquare = 64, kLeast = 8;
+  constexpr int64_t kLanes = 1024, kSquare = 64, kLeast = 8, kWindowColumns = 256, kWindowRows = 16;
   const IndexSpace& space = group.nest.space;
   const size_t rank = group.axes.size();
   if (rank == 0) return {};
@@ -24,15 +24,24 @@ MapBlocks blocks_of(const GroupContext& context, const GroupNest& group, std::sp
   MapBlocks out{.columns = block_for(columns, kLanes)};
   if (rank == 1) return out;
   const Expr rows = space.extent(group.axes[rank - 2]);
-  if (context.on_cpu() && block_for(columns, kLeast) == kLeast && block_for(rows, kLeast) == kLeast) {
-    const std::vector<bool> live = live_steps(group.nest, wanted);
-    for (size_t i = 0; i < live.size(); ++i) {
-      const Step& step = group.nest.steps[i];
-      out.turns = out.turns || (live[i] && step.kind == Step::Kind::kLoad &&
-                                lies_along_rows(space, step.offset, group.axes[rank - 2], group.axes[rank - 1]));
-    }
+  const size_t row_axis = group.axes[rank - 2];
+  const bool is_square = block_for(columns, kLeast) == kLeast && block_for(rows, kLeast) == kLeast;
+  bool has_edges = false;
+  const std::vector<bool> live = live_steps(group.nest, wanted);
+  for (size_t i = 0; i < live.size() && context.on_cpu(); ++i) {
+    const Step& step = group.nest.steps[i];
+    if (!live[i] || step.kind != Step::Kind::kLoad) continue;
+    out.turns = out.turns || (is_square && lies_along_rows(space, step.offset, row_axis, group.axes[rank - 1]));
+    has_edges = has_edges || std::any_of(step.when.begin(), step.when.end(), [&](const Condition& condition) {
+                  return space.mentions(condition.a, row_axis) || space.mentions(condition.b, row_axis);
+                });
   }
   if (out.turns) return {block_for(columns, kSquare), block_for(rows, kSquare), true};
+  if (has_edges) {  // whole vectors of rows know where the edges are (docs/inside/cpu/nests.md)
+    out.columns = std::min(out.columns, kWindowColumns);
+    out.rows = std::max(kWindowRows, block_for(rows, kLanes / out.columns));
+    return out;
+  }
   if (out.columns < kLanes / 2) out.rows = block_for(rows, kLanes / out.columns);
   return out;
 }

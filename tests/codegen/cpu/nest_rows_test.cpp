@@ -93,6 +93,49 @@ TEST(RowsOnCpu, ThatShareManyLoadsGoTogether) {
   check<lang::f32>({1, 37, 17, 7, 1.5f});
 }
 
+// A program has a line of an image: whether the lines beside it are there is the same for all of its pixels. Where a
+// pixel has all of its neighbours nothing chooses.
+TEST(RowsOnCpu, HaveLinesBesideThem) {
+  const auto def = lang::kernel(
+      "image", {"x", "w", "y", "H", "W", "C", "BM=16", "BC=32"},
+      [](lang::Ptr<const lang::f32> x, lang::Ptr<const lang::f32> w, lang::Ptr<lang::f32> y, lang::i32 H, lang::i32 W,
+         lang::i32 C, lang::Const BM, lang::Const BC) {
+        lang::grid(H);
+        const Value line = lang::program_id(0), place = lang::expand_dims(lang::arange(0, BM), 1);
+        const Value channel = lang::expand_dims(lang::arange(0, BC), 0);
+        const Value mask = (place < W) & (channel < C);
+        Value sum = lang::zeros(lang::f32_t, {BM, BC});
+        for (int t = 0; t < 9; ++t) {
+          const int down = t / 3 - 1, right = t % 3 - 1;
+          const Value is_line = (line + down >= 0) & (line + down < H);
+          const Value inside = mask & (place + right >= 0) & (place + right < W) & is_line;
+          const Value from = ((line + down) * W + place + right) * C + channel;
+          sum = sum + lang::load(x + from, {.mask = inside}) * lang::load(w + t * C + channel, {.mask = channel < C});
+        }
+        lang::store(y + (line * W + place) * C + channel, sum, {.mask = mask});
+      });
+  ASSERT_TRUE(def.ir().ok()) << def.ir().error().message;
+  for (const int32_t lines : {1, 2, 5}) {
+    const auto count = static_cast<size_t>(lines) * 13 * 29;
+    Trial run;
+    run.arguments = {random_buffer(ElementType::kF32, count, 1, false),
+                     random_buffer(ElementType::kF32, 9 * 29, 2, false),
+                     random_buffer(ElementType::kF32, count, 3),
+                     int_scalar(lines),
+                     int_scalar(13),
+                     int_scalar(29)};
+    run.match = {1e-5, 0, true};
+    run.targets = cpu_targets();
+    expect_same(*def.ir(), "", run);
+  }
+  auto artifact = compile(*def.ir(), {}, {}, "cpu:x86-64-v4", "llvm");
+  ASSERT_TRUE(artifact.ok()) << artifact.error().message;
+  const std::string code(reinterpret_cast<const char*>(artifact->code.data()), artifact->code.size());
+  const size_t first = code.find("\nall.hold:"), last = code.find("\nsome.hold:");
+  ASSERT_TRUE(first < last && last != std::string::npos);
+  EXPECT_EQ(code.substr(first, last - first).find("kiln.zeros"), std::string::npos) << code.substr(first, last - first);
+}
+
 // Of two arrays by one walk, the second in place of what is read.
 TEST(RowsOnCpu, GoTogetherForTwoStores) {
   const auto def = lang::kernel("two", {"x", "w", "y", "z", "N", "C", "BM=16", "BC=32"},

@@ -116,8 +116,8 @@ TEST(ConvolutionPlan, TurnsByBlocks) {
   EXPECT_EQ(check_plan(made.graph, random_graph::inputs(made, 1), {}, true), "");
 }
 
-// Filters by channel whose elements are read a few times each: with channels side by side too.
-TEST(ConvolutionPlan, ByChannelReadsFiltersInOrder) {
+// A filter a channel: channels side by side, of filters too, and rows enough to know where the image ends.
+TEST(ConvolutionPlan, ByChannelGoesByRows) {
   const auto graph = graph::graph("by_channel",
                                   {input("x", f32, {8, 24, 7, 7}), input("v", f32, {600, 24, 1, 1}),
                                    input("w", f32, {600, 1, 5, 5}), input("u", f32, {16, 600, 1, 1})},
@@ -125,8 +125,13 @@ TEST(ConvolutionPlan, ByChannelReadsFiltersInOrder) {
                                     const ConvOptions same{.low = {2, 2}, .high = {2, 2}, .groups = 600};
                                     return conv(conv(relu(conv(x, v)), w, same), u);
                                   });
-  const std::string log = log_of(plan_of(graph));
+  const graph::Plan plan = plan_of(graph);
+  const std::string log = log_of(plan);
   EXPECT_NE(log.find("reorder gives f32[600, 1, 5, 5]"), std::string::npos) << log;
+  const auto has_rows = [](const graph::PlannedKernel& kernel) {
+    return print(kernel.kernel).find("constexpr COLS = 256\n  constexpr ROWS = 16\n") != std::string::npos;
+  };
+  EXPECT_TRUE(std::any_of(plan.kernels.begin(), plan.kernels.end(), has_rows)) << log;
   const random_graph::Case made{*graph.ir(), {}};
   EXPECT_EQ(check_plan(made.graph, random_graph::inputs(made, 1), {}, true), "");
 }

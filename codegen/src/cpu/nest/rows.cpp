@@ -29,6 +29,7 @@ struct Nest::RowSearch {
   Nest& nest;
   int row;
   std::set<MaskAt> seen{}, conditions{}, values{}, invariants{};
+  std::set<MaskAt> of_all{};  // conditions that are the same for all rows
   std::map<ValueId, bool> loads{};
 
   bool has_row(const Point& point) const { return llvm::is_contained(point, static_cast<int8_t>(row)); }
@@ -81,13 +82,21 @@ struct Nest::RowSearch {
   // The parts of a mask that a row decides; `by_row`: of a load whose place it decides too.
   void add_conditions(ValueId mask, const Point& point, bool by_row) {
     for (const MaskAt& part : nest.parts_of(mask, point)) {
-      const bool is_condition = by_row && has_row(part.point) && !nest.varies(part.point) && !has_load(part.mask);
-      if (is_condition && conditions.size() < kMostConditions) {
+      const bool is_condition = by_row && !nest.varies(part.point) && !has_load(part.mask);
+      if (is_condition && !has_row(part.point)) {
+        of_all.insert(part);
+      } else if (is_condition && conditions.size() < kMostConditions) {
         conditions.insert(part);
       } else {
         visit(part.mask, part.point);
       }
     }
+  }
+
+  // Beside those of rows they cost nothing: a row runs without masks, or with.
+  void add_conditions_of_all() {
+    if (conditions.empty() || conditions.size() + of_all.size() > kMostConditions) return;
+    conditions.insert(of_all.begin(), of_all.end());
   }
 };
 
@@ -99,6 +108,10 @@ std::vector<MaskAt> Nest::parts_of(ValueId mask, const Point& point) const {
     todo.pop_back();
     const Op* op = ctx.schedule.definition[part.mask];
     if (masks_.count(part) || !seen.insert(part).second) continue;
+    if (op && op->code == OpCode::kSplat) {
+      todo.push_back({op->operands[0], {}});
+      continue;
+    }
     const bool is_and = op && op->code == OpCode::kAnd;
     if (ctx.slots[part.mask] || !varies(part.point) || !(is_and || (op && is_view(*op)))) {
       out.push_back(part);
@@ -122,6 +135,7 @@ Result<void> Nest::tabulate_rows(llvm::ArrayRef<ValueId> values) {
   if (row < 0 || vector_dim_ < 0 || dims_[row].extent < ctx.target.vector_bytes / 4) return {};
   RowSearch search{*this, row};
   for (ValueId value : values) search.visit(value, identity());
+  search.add_conditions_of_all();
   rows_.dim = row;
   const auto shared = static_cast<int>(search.invariants.size());
   if (shared >= kManyInvariants) {
