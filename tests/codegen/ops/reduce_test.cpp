@@ -203,6 +203,35 @@ size_t occurrences(const std::string& text, const std::string& part) {
   return count;
 }
 
+// Of the same columns, and some that wait for others: x is read once for the first four.
+TEST(ReduceOnCpu, SeveralOfTheSameColumns) {
+  for (const Shape& shape : {Shape{16, 64}, Shape{70, 45}, Shape{3, 5}}) {
+    TextKernel k("%x: ptr<f32>, %o: ptr<f32>");
+    const std::string v = k.op("load " + k.pointers("%x", shape));
+    const auto reduce_of = [&](const std::string& tile, const std::string& kind) {
+      return k.op("reduce " + tile + " {kind = " + kind + ", axis = 0}");
+    };
+    const std::string sum = reduce_of(v, "sum"), top = reduce_of(v, "max");
+    const std::string where = k.op("cast " + reduce_of(v, "argmin") + " {to = f32}");
+    const std::string squares = reduce_of(k.op("mul " + v + ", " + v), "sum");
+    const std::string spread =
+        k.op("broadcast " + k.op("expand_dims " + top + " {axis = 0}") + " {shape = " + TextKernel::list(shape) + "}");
+    const std::string distances = reduce_of(k.op("sub " + v + ", " + spread), "sum");
+    std::string all = sum;
+    for (const std::string& each : {top, where, squares, distances}) all = k.op("add " + all + ", " + each);
+    k.line("store " + k.pointers("%o", {shape[1]}) + ", " + all);
+    const auto count = static_cast<size_t>(elements_of(shape));
+    expect_same(k.text(), {{random_buffer(ElementType::kF32, count, 3, false),
+                            buffer(std::vector<float>(static_cast<size_t>(shape[1])))},
+                           sum_match(ElementType::kF32, 40 * shape[0])});
+    if (shape[1] != 64) continue;  // others have a tail
+    auto code = compile(parse_kernel(k.text()), {}, {}, "cpu:x86-64-v4", "llvm");
+    ASSERT_TRUE(code.ok()) << code.error().message;
+    const std::string text(reinterpret_cast<const char*>(code->code.data()), code->code.size());
+    EXPECT_EQ(occurrences(text, "\ninner.end"), 2U) << text;
+  }
+}
+
 // x, its sum and its sum of squares, or the sum of distances from a mean: how often is memory read, and asked for
 // ahead?
 std::string code_of_two_sums(bool second_waits) {

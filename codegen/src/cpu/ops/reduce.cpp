@@ -1,7 +1,7 @@
 // reduce: a nest over the operands, with an accumulator.
 //
 //   along   the reduced axis is the last one: its vectors are added up lane by lane, the lanes at the end of each row
-//           (reductions of the same rows share a walk)
+//           (reductions of the same tile share a walk)
 //   narrow  … but is small: lanes lie along the axis before it
 //   across  lanes lie along another axis: rows are added to rows. A long axis goes in blocks of rows, strip by strip of
 //           columns, so that memory is walked row by row; what a block leaves waits in scratch for the next.
@@ -22,6 +22,7 @@ constexpr int kMaxWidth = 64;
 // narrow chunks may add four more).
 constexpr int64_t kBlock = 32;
 constexpr size_t kMostSiblings = 3;           // reductions of one walk: their accumulators take registers
+constexpr size_t kMostAcross = 4;             // and those of columns, such as a norm's gradients
 constexpr ptrdiff_t kFarthestSibling = 1024;  // ops further down
 
 // Vectors of the reduction and what they cost: registers for each operand.
@@ -221,41 +222,53 @@ class StateTiles {
   std::vector<ScratchSlot> slots_;
 };
 
-Result<void> reduce_across(Context& ctx, const Op& op, int axis, const std::vector<ScratchSlot>& slots) {
+Result<void> reduce_across(Context& ctx, int axis, std::vector<Reduction>& reductions) {
   Builder& ir = ctx.ir;
-  auto shape = dsl::concrete_shape(ctx.type(op.operands[0]));
+  auto shape = dsl::concrete_shape(ctx.type(reductions[0].op->operands[0]));
   const int64_t rows = shape[static_cast<size_t>(axis)], blocks = (rows + kBlock - 1) / kBlock;
   shape[static_cast<size_t>(axis)] = blocks;  // the nest walks blocks, and rows inside its chunks
   Nest nest(ctx, shape);
-  choose_width(nest, reduce_kind(op), op.operands);
+  llvm::SmallVector<ValueId, 4> operands;
+  for (const Reduction& r : reductions) operands.append(r.op->operands.begin(), r.op->operands.end());
+  choose_width(nest, reduce_kind(*reductions[0].op), operands);
   const Point out = without(nest.identity(), axis);
   const int row = nest.add_inner_dim(rows);
   Point in = out;
   in.insert(in.begin() + axis, static_cast<int8_t>(row));
-  const auto accumulator = make_accumulator(ctx, op, {nest.width(), false, blocks > 1});
-  std::optional<StateTiles> tiles;
-  if (blocks > 1) tiles.emplace(ctx, *accumulator, ctx.type(op.results[0]));
+  std::vector<StateTiles> tiles;
+  for (Reduction& r : reductions) {
+    r.accumulator = make_accumulator(ctx, *r.op, {nest.width(), false, blocks > 1});
+    if (blocks > 1) tiles.emplace_back(ctx, *r.accumulator, ctx.type(r.op->results[0]));
+  }
 
   Nest::Body body;
   body.chunk = [&]() -> Result<void> {
-    accumulator->reset();
     Value *begin = ctx.i64(0), *end = ctx.i64(rows);
-    if (tiles) {
+    if (blocks > 1) {
       begin = ir.CreateMul(nest.index(axis), ctx.i64(kBlock));
       end = ir.CreateBinaryIntrinsic(llvm::Intrinsic::smin, ir.CreateAdd(begin, ctx.i64(kBlock)), end);
-      tiles->load(nest, out, *accumulator, ir.CreateICmpEQ(begin, ctx.i64(0)));
+    }
+    for (const auto& [i, r] : llvm::enumerate(reductions)) {
+      r.accumulator->reset();
+      if (blocks > 1) tiles[i].load(nest, out, *r.accumulator, ir.CreateICmpEQ(begin, ctx.i64(0)));
     }
     Result<void> status;
     nest.walk_inner(row, begin, end, [&] {
-      auto elements = elements_at(nest, op, in, row);
-      status = elements ? accumulator->add(*elements) : elements.error();
+      for (const Reduction& r : reductions) {
+        auto elements = elements_at(nest, *r.op, in, row);
+        if (status.ok()) status = elements ? r.accumulator->add(*elements) : elements.error();
+      }
     });
     if (!status) return status;
-    accumulator->end_block();
-    if (tiles) tiles->store(nest, out, *accumulator);
-    // Of the blocks so far; the last one has the last word.
-    const Registers results = accumulator->lanes();
-    for (size_t i = 0; i < results.size(); ++i) nest.store_slot(slots[i], out, ctx.type(op.results[i]), results[i]);
+    for (const auto& [i, r] : llvm::enumerate(reductions)) {
+      r.accumulator->end_block();
+      if (blocks > 1) tiles[i].store(nest, out, *r.accumulator);
+      // Of the blocks so far; the last one has the last word.
+      const Registers results = r.accumulator->lanes();
+      for (size_t j = 0; j < results.size(); ++j) {
+        nest.store_slot(r.slots[j], out, ctx.type(r.op->results[j]), results[j]);
+      }
+    }
     return {};
   };
   return nest.walk(body, false);
@@ -292,7 +305,8 @@ bool is_computed_in_place(const Context& ctx, const Op& op, ValueId result) {
 std::vector<const Op*> with_siblings(const Context& ctx, const Op& op) {
   std::vector<const Op*> out = {&op};
   const auto custom = [](const Op& each) { return reduce_kind(each) == dsl::ReduceKind::kCustom; };
-  if (custom(op) || !is_along(ctx, op)) return out;
+  if (custom(op)) return out;
+  const size_t most = is_along(ctx, op) ? kMostSiblings : kMostAcross;
   const auto shape = dsl::concrete_shape(ctx.type(op.operands[0]));
   const Op* end = ctx.region->ops.data() + ctx.region->ops.size();
   std::set<ValueId> missing(op.results.begin(), op.results.end());  // what is not there yet when this one runs
@@ -304,7 +318,7 @@ std::vector<const Op*> with_siblings(const Context& ctx, const Op& op) {
     if (is_reduce && !custom(*each) && axis_of(*each) == axis_of(op) &&
         dsl::concrete_shape(ctx.type(each->operands[0])) == shape && !is_missing(each->operands[0])) {
       out.push_back(each);
-      if (out.size() == kMostSiblings) break;
+      if (out.size() == most) break;
     }
     const bool waits = llvm::any_of(each->operands, is_missing);
     for (ValueId id : each->results) {
@@ -327,7 +341,7 @@ Result<void> lower_reduce(Context& ctx, const Op& op) {
     reductions.push_back(std::move(reduction));
   }
   const auto axis = static_cast<int>(axis_of(op));
-  auto done = !is_along(ctx, op)   ? reduce_across(ctx, op, axis, reductions[0].slots)
+  auto done = !is_along(ctx, op)   ? reduce_across(ctx, axis, reductions)
               : is_narrow(ctx, op) ? reduce_narrow(ctx, axis, reductions)
                                    : reduce_along(ctx, axis, reductions);
   if (!done) return done;
