@@ -238,7 +238,7 @@ Result<GroupNest> nest_of(const GroupContext& context) {
     if (!step) return no_kernel(graph, graph.main().values[root].node);
     out.stores.push_back({root, *step, context.place(root, *coords), *coords});
   }
-  order_axes(context.grouping, out);
+  order_axes(context, out);
   return out;
 }
 
@@ -251,10 +251,19 @@ std::optional<Expr> fastest_of(const Grouping& grouping, const Step& load) {
   return std::nullopt;
 }
 
-void order_axes(const Grouping& grouping, GroupNest& group) {
+void order_axes(const GroupContext& context, GroupNest& group) {
+  const Grouping& grouping = context.grouping;
+  const IndexSpace& space = group.nest.space;
+  // The axis that the coordinate counts one by one. On CPUs that of a channel within its group is one too: short rows
+  // are fast there, and on GPUs too few programs.
+  const auto counts = [&](const Expr& fastest, size_t axis) {
+    if (!context.on_cpu() || !space.mentions(fastest, axis)) return fastest == space.axis(axis);
+    const auto part = linear_in(space, fastest, axis);
+    return part && part->coefficient == Expr(1);
+  };
   const auto move_last = [&](const Expr& fastest) {
     for (size_t i = 0; i < group.axes.size(); ++i) {
-      if (fastest != group.nest.space.axis(group.axes[i])) continue;
+      if (!counts(fastest, group.axes[i])) continue;
       const auto from = static_cast<ptrdiff_t>(i) + 1;
       std::rotate(group.axes.begin() + from - 1, group.axes.begin() + from, group.axes.end());
       std::rotate(group.is_reduced.begin() + from - 1, group.is_reduced.begin() + from, group.is_reduced.end());

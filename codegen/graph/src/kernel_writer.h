@@ -76,7 +76,7 @@ Result<GroupNest> nest_of(const GroupContext& context);
 // The coordinate that is the fastest in memory, of those that are not always 0.
 std::optional<Expr> fastest_of(const Grouping& grouping, const Step& load);
 // The fastest axis of what it writes or reads, in the order it has in memory, comes last.
-void order_axes(const Grouping& grouping, GroupNest& group);
+void order_axes(const GroupContext& context, GroupNest& group);
 // Over such a domain, without steps.
 GroupNest empty_nest(const graph::Graph& graph, std::vector<Expr> domain, std::span<const int64_t> reduced);
 // Neighbouring axes that all places read as one become one.

@@ -22,6 +22,9 @@ struct Layout {
   std::vector<size_t> looped;    // other reduced axes, one step at a time
   std::vector<size_t> programs;  // other axes that are kept
   bool is_single = true;         // all that is reduced is in one block
+  // Each lane of short rows goes on by itself, and all are combined behind the last block: a CPU combines the lanes of
+  // a row one after the other.
+  bool keeps_lanes = false;
   // In parts: the axis along which each program has one, and the number of its part, an axis of the nest.
   size_t cut = kNone, part = kNone;
 
@@ -32,8 +35,9 @@ struct Layout {
 
 constexpr int64_t kRowInOne = 8192;  // elements of a row that are held at once
 constexpr int64_t kTile = 1024;
+constexpr int64_t kShortRow = 64, kFewRows = 8;
 
-Layout layout_of(const GroupNest& group) {
+Layout layout_of(const GroupContext& context, const GroupNest& group) {
   Layout out;
   const IndexSpace& space = group.nest.space;
   std::vector<size_t> reduced, kept;
@@ -55,6 +59,8 @@ Layout layout_of(const GroupNest& group) {
   if (out.reduces_columns) {
     out.column_block = block_for(extent(out.columns), number && *number <= kRowInOne ? kRowInOne : kTile);
     out.row_block = block_for(extent(out.rows), std::max<int64_t>(1, kTile / out.column_block));
+    out.keeps_lanes = context.on_cpu() && !out.looped.empty() && out.column_block <= kShortRow;
+    if (out.keeps_lanes) out.row_block = std::min(out.row_block, kFewRows);  // others are other programs'
   } else {
     // Blocks of a few columns, that several programs have some; a line of memory is 16 floats.
     const auto columns = extent(out.columns).as_constant();
@@ -156,6 +162,9 @@ class ReduceWriter {
   // What is kept while a reduction goes over blocks, of the kept shape: of `reduce` the combined value; of `arg_reduce`
   // the extreme and its place; of `reduce_custom` one value a tensor.
   std::vector<Value> begin(const Reduction& reduction);
+  bool keeps_lanes(const Reduction& reduction) const {
+    return layout_.keeps_lanes && node_of(reduction).op == TensorOp::kReduce;
+  }
   // Sums of f32 are kept in f64: thousands of blocks may come, and the error stays that of one.
   ElementType kept_type(const Reduction& reduction) const;
   // Of one block; of `reduce_custom` whether there is anything in it comes first.
@@ -243,7 +252,7 @@ std::vector<Value> ReduceWriter::begin(const Reduction& reduction) {
     out.push_back(lang::cast(combiner_of(reduction).neutral(), kept_type(reduction)));
     if (node_of(reduction).op == TensorOp::kArgReduce) out.push_back(lang::full({}, 0, ElementType::kI64));
   }
-  for (Value& value : out) value = lang::broadcast_to(value, kept_shape());
+  for (Value& value : out) value = lang::broadcast_to(value, keeps_lanes(reduction) ? tile() : kept_shape());
   return out;
 }
 
@@ -284,7 +293,8 @@ std::vector<Value> ReduceWriter::combined(const Reduction& reduction) {
   if (op == TensorOp::kReduceCustom) return combined_custom(reduction);
   if (op == TensorOp::kArgReduce) return combined_arg(reduction);
   const Combiner combiner = combiner_of(reduction);
-  return {kept(combiner.along(lanes_of(reduction.first, combiner.type, combiner.neutral()), tile_axis()))};
+  const Value lanes = lanes_of(reduction.first, combiner.type, combiner.neutral());
+  return {keeps_lanes(reduction) ? lanes : kept(combiner.along(lanes, tile_axis()))};
 }
 
 std::vector<Value> ReduceWriter::merged(const Reduction& reduction, std::span<const Value> before,
@@ -384,7 +394,9 @@ std::vector<std::vector<Value>> ReduceWriter::combine_blocks(std::span<const Red
   for (size_t i = 0; i < reductions.size(); ++i) {
     out.emplace_back(states[i].begin(), states[i].end());
     if (node_of(reductions[i]).op != TensorOp::kReduce) continue;
-    out.back()[0] = lang::cast(out.back()[0], combiner_of(reductions[i]).type);
+    const Combiner combiner = combiner_of(reductions[i]);
+    Value& all = out.back()[0];
+    all = keeps_lanes(reductions[i]) ? kept(combiner.along(all, tile_axis())) : lang::cast(all, combiner.type);
   }
   return out;
 }
@@ -459,7 +471,7 @@ std::string name_of(const GroupContext& context) {
 }  // namespace
 
 Result<WrittenKernel> write_reduce(const GroupContext& context, GroupNest group) {
-  const Layout layout = layout_of(group);
+  const Layout layout = layout_of(context, group);
   std::vector<StepId> wanted = group.anchors;
   for (const auto& init : group.inits) {
     if (init) wanted.push_back(*init);
@@ -526,7 +538,7 @@ Result<WrittenGroup> write_reduce_in_parts(const GroupContext& context, GroupNes
     rest.nest.steps.push_back({.kind = Step::Kind::kLoad, .element = element, .tensor = value, .offset = offset});
     rest.anchors[i] = static_cast<StepId>(rest.nest.steps.size() - 1);
   }
-  Layout layout = layout_of(whole);
+  Layout layout = layout_of(context, whole);
   cut_layout(layout, whole.nest.space);
   layout.part = whole.nest.space.axis_count() - 1;
   layout.programs.insert(layout.programs.begin(), layout.part);

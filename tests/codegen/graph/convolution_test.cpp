@@ -16,6 +16,7 @@ using graph::ConvOptions;
 using graph::f32;
 using graph::GraphDef;
 using graph::input;
+using graph::Outputs;
 using graph::Tensor;
 
 class Convolutions : public testing::TestWithParam<Convolution> {};
@@ -134,6 +135,37 @@ TEST(ConvolutionPlan, ByChannelGoesByRows) {
   EXPECT_TRUE(std::any_of(plan.kernels.begin(), plan.kernels.end(), has_rows)) << log;
   const random_graph::Case made{*graph.ir(), {}};
   EXPECT_EQ(check_plan(made.graph, random_graph::inputs(made, 1), {}, true), "");
+}
+
+// A norm of groups of channels behind a convolution goes along the channels, and has lanes of a group to combine once.
+TEST(ConvolutionPlan, GroupsOfChannelsLieSideBySide) {
+  const auto graph = graph::graph(
+      "groups", {input("x", f32, {2, 20, 6, 7}), input("v", f32, {40, 20, 3, 3}), input("w", f32, {16, 40, 3, 3})},
+      [](Tensor x, Tensor v, Tensor w) {
+        const ConvOptions same{.low = {1, 1}, .high = {1, 1}};
+        return conv(relu(group_norm(conv(x, v, same), 4)), w, same);
+      });
+  const graph::Plan plan = plan_of(graph);
+  const auto goes_along_channels = [](const graph::PlannedKernel& kernel) {
+    const std::string text = print(kernel.kernel);
+    return text.starts_with("kernel reduce_sum") && text.find("constexpr COLS = 16") != std::string::npos;
+  };
+  EXPECT_TRUE(std::any_of(plan.kernels.begin(), plan.kernels.end(), goes_along_channels)) << log_of(plan);
+  const random_graph::Case made{*graph.ir(), {}};
+  EXPECT_EQ(check_plan(made.graph, random_graph::inputs(made, 1), {}, true), "");
+}
+
+// Of other kinds too.
+TEST(ConvolutionPlan, ReducesGroupsOfChannelsByAnyKind) {
+  const auto graph =
+      graph::graph("kinds", {input("x", f32, {2, 20, 5, 6}), input("v", f32, {40, 20, 3, 3})}, [](Tensor x, Tensor v) {
+        const Tensor y = graph::reshape(conv(x, v, ConvOptions{.low = {1, 1}, .high = {1, 1}}), {2, 8, 5, 5, 6});
+        return Outputs{
+            {"sum", sum(y, {2, 3, 4})}, {"most", reduce_max(y, {2, 3, 4})}, {"least", reduce_min(abs(y), {2, 3, 4})}};
+      });
+  ASSERT_TRUE(graph.ir().ok()) << graph.ir().error().message;
+  const random_graph::Case made{*graph.ir(), {}};
+  EXPECT_EQ(check_plan(made.graph, random_graph::inputs(made, 5), {}, true), "");
 }
 
 // Without an image, reads are as before.
