@@ -34,18 +34,6 @@ graph::Array copy_of(const OwnedArray& array) {
   return out;
 }
 
-// Other sizes that the dims may have, small ones.
-std::map<std::string, int64_t> draw_sizes(const graph::Graph& graph, std::mt19937_64& random) {
-  std::map<std::string, int64_t> out;
-  for (const graph::DimInfo& dim : graph.dims) {
-    const int64_t first = (dim.low + dim.multiple - 1) / dim.multiple, last = dim.high / dim.multiple;
-    out[dim.name] =
-        (first + static_cast<int64_t>(random() % static_cast<uint64_t>(std::min<int64_t>(last - first, 8) + 1))) *
-        dim.multiple;
-  }
-  return out;
-}
-
 class CompiledGraphs : public test::GraphService {
  protected:
   void SetUp() override {
@@ -71,11 +59,11 @@ class CompiledGraphs : public test::GraphService {
     std::mt19937_64 random(seed);
     random_graph::Case sized = made;
     for (int i = 0; i < (made.graph.dims.empty() ? 1 : 3); ++i) {
-      if (i > 0) sized.sizes = draw_sizes(made.graph, random);
+      if (i > 0) sized.sizes = random_graph::draw_sizes(made.graph, random);
       const std::string wrong = difference(*fn, sized, seed, prepared);
       if (wrong == kNowhere) continue;
       out = Outcome::kChecked;
-      EXPECT_EQ(wrong, "") << "seed " << seed << sizes_text(sized) << "\n" << graph::print(made.graph);
+      EXPECT_EQ(wrong, "") << "seed " << seed << random_graph::sizes_text(sized) << "\n" << graph::print(made.graph);
       if (!wrong.empty()) break;
     }
     return out;
@@ -83,12 +71,6 @@ class CompiledGraphs : public test::GraphService {
 
  private:
   static constexpr const char* kNowhere = "an index is nowhere";
-
-  static std::string sizes_text(const random_graph::Case& made) {
-    std::string out;
-    for (const auto& [name, size] : made.sizes) out += ", " + name + " = " + std::to_string(size);
-    return out;
-  }
 
   static std::string difference(const CompiledGraph& fn, const random_graph::Case& made, uint64_t seed, bool prepared) {
     const auto inputs = random_graph::inputs(made, seed);
@@ -153,12 +135,7 @@ TEST_P(RandomGraphs, AreTheEvaluators) {
   for (uint64_t seed = GetParam(); seed < count; seed += 4, ++tried) {
     random_graph::Options options{.nodes = 3 + static_cast<int>(seed % 6), .bodies = seed % 4 == 3, .kernels = false};
     if (seed % 3 != 0) options.elements = {graph::f32, graph::i32, graph::i1};
-    // Where a float is rounded otherwise, its bits and its order among others are other ones altogether; and nothing
-    // says which sign a NaN has.
-    options.may = [](TensorOp op) {
-      return graph::info(op).family != graph::Family::kOrder && op != TensorOp::kBitcast && op != TensorOp::kQuantise &&
-             op != TensorOp::kSignbit && op != TensorOp::kCopysign;
-    };
+    options.may = random_graph::is_comparable;
     const auto made = random_graph::make(seed, options);
     ASSERT_TRUE(made) << made.error().message;
     if (check(*made, seed, seed / 4 % 2 != 0) == Outcome::kChecked) ++checked;

@@ -292,6 +292,28 @@ Result<Case> make(uint64_t seed, const Options& options) {
   }
 }
 
+bool is_comparable(TensorOp op) {
+  return graph::info(op).family != Family::kOrder && op != kBitcast && op != kQuantise && op != kSignbit &&
+         op != kCopysign;
+}
+
+std::map<std::string, int64_t> draw_sizes(const graph::Graph& graph, std::mt19937_64& random) {
+  std::map<std::string, int64_t> out;
+  for (const graph::DimInfo& dim : graph.dims) {
+    const int64_t first = (dim.low + dim.multiple - 1) / dim.multiple, last = dim.high / dim.multiple;
+    out[dim.name] =
+        (first + static_cast<int64_t>(random() % static_cast<uint64_t>(std::min<int64_t>(last - first, 8) + 1))) *
+        dim.multiple;
+  }
+  return out;
+}
+
+std::string sizes_text(const Case& made) {
+  std::string out;
+  for (const auto& [name, size] : made.sizes) out += ", " + name + " = " + std::to_string(size);
+  return out;
+}
+
 std::vector<graph::Array> inputs(const Case& made, uint64_t seed, const Content& content) {
   Random random(seed);
   dsl::Bindings sizes;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,13 @@ struct Case {
 };
 // An error is a fault of the generator, or of the rules that it follows.
 Result<Case> make(uint64_t seed, const Options& options = {});
+// Not of what a float that is rounded otherwise makes other values altogether: its bits, its order among others. Nor of
+// signs, since nothing says which one a NaN has.
+bool is_comparable(graph::TensorOp op);
+
+// Other sizes that the dims may have, small ones.
+std::map<std::string, int64_t> draw_sizes(const graph::Graph& graph, std::mt19937_64& random);
+std::string sizes_text(const Case& made);  // ", n = 3", …
 
 struct Content {
   double largest = 2;       // of floats and signed ints; floats are uniform between -largest and largest

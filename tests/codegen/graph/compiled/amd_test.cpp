@@ -1,0 +1,134 @@
+// Plans whose kernels are compiled for AMD GPUs and executed by the emulator of their machine code, beside the
+// evaluator. Each graph at three sizes of its dims from one plan: every op of the table, and random graphs.
+// KILN_RANDOM_GRAPHS says how many of these there are, KILN_TEST_TARGETS=amd:gfx90a for which processor.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "amd_device.h"
+#include "compiled_plan.h"
+#include "graph/compare.h"
+#include "graph/random_graph.h"
+#include "kiln/graph/graph.h"
+#include "kiln/graph/text.h"
+#include "kiln/planner/plan_graph.h"
+
+namespace kiln::test {
+namespace {
+
+using graph::TensorOp;
+
+uint64_t count_of(uint64_t usual) {
+  const char* asked = std::getenv("KILN_RANDOM_GRAPHS");
+  return asked ? std::strtoull(asked, nullptr, 10) : usual;
+}
+
+std::string target_of(uint64_t seed) {
+  static constexpr const char* kProcessors[] = {"amd:gfx942",  "amd:gfx1100", "amd:gfx90a",
+                                                "amd:gfx1200", "amd:gfx906",  "amd:gfx950"};
+  const char* wanted = std::getenv("KILN_TEST_TARGETS");
+  if (wanted && is_amd(wanted) && std::string_view(wanted) != "amd") return wanted;
+  return kProcessors[seed % std::size(kProcessors)];
+}
+
+// "" where they agree, nothing where the evaluator refuses an index.
+std::optional<std::string> difference_at(const graph::Plan& plan, const random_graph::Case& made, uint64_t seed) {
+  const auto inputs = random_graph::inputs(made, seed);
+  const auto expected = graph::evaluate(made.graph, inputs, made.sizes, {.check_indices = false});
+  const auto wide = graph::evaluate(made.graph, inputs, made.sizes, {.check_indices = false, .wide = true});
+  if (!expected || !wide) return std::nullopt;
+  const auto actual =
+      run_plan(plan, inputs, made.sizes, compiled_launches(plan, seed % 5 == 0 ? Code::kSpecial : Code::kGeneral));
+  if (!actual) return actual.error().message;
+  return difference(*actual, *expected, {.coarsest = coarsest_float(made.graph), .wide = *wide});
+}
+
+// Whether anything was checked. Fails the test where the plan gives other results than the evaluator.
+bool check(const random_graph::Case& made, uint64_t seed, bool fuse = true) {
+  const std::string target = target_of(seed);
+  const auto plan = planner::plan_graph({made.graph, target, {.fuse = fuse}});
+  if (!plan) {
+    ADD_FAILURE() << "seed " << seed << ": " << plan.error().message << "\n" << graph::print(made.graph);
+    return true;
+  }
+  bool out = false;
+  std::mt19937_64 random(seed);
+  random_graph::Case sized = made;
+  for (int i = 0; i < (made.graph.dims.empty() ? 1 : 3); ++i) {
+    if (i > 0) sized.sizes = random_graph::draw_sizes(made.graph, random);
+    const auto wrong = difference_at(*plan, sized, seed);
+    if (!wrong) continue;
+    out = true;
+    EXPECT_EQ(*wrong, "") << target << ", seed " << seed << random_graph::sizes_text(sized) << "\n"
+                          << graph::print(made.graph);
+    if (!wrong->empty()) break;
+  }
+  return out;
+}
+
+// A sixteenth of the table each.
+class EveryOpOnAmd : public testing::TestWithParam<size_t> {};
+
+TEST_P(EveryOpOnAmd, IsTheEvaluators) {
+  const uint64_t wanted = std::min<uint64_t>(count_of(1), 20);
+  for (size_t row = GetParam(); row < graph::op_table().size(); row += 16) {
+    const TensorOp op = graph::op_table()[row].op;
+    uint64_t checked = 0;
+    for (uint64_t seed = row; seed < row + 20 + 8 * wanted && checked < wanted; ++seed) {
+      random_graph::Options options{.nodes = 2, .kernels = op == TensorOp::kKernel, .first = {op}};
+      options.may = [&](TensorOp other) {
+        return other == op || graph::info(other).family == graph::Family::kElementwise || other == TensorOp::kReshape;
+      };
+      const auto made = random_graph::make(seed, options);
+      ASSERT_TRUE(made) << made.error().message;
+      if (check(*made, seed)) ++checked;
+    }
+    EXPECT_GT(checked, 0u) << graph::info(op).name << ": nothing was checked";
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Sixteen, EveryOpOnAmd, testing::Range<size_t>(0, 16));
+
+class RandomGraphsOnAmd : public testing::TestWithParam<uint64_t> {};
+
+TEST_P(RandomGraphsOnAmd, AreTheEvaluators) {
+  uint64_t checked = 0, tried = 0;
+  for (uint64_t seed = GetParam(); seed < count_of(16); seed += 4, ++tried) {
+    random_graph::Options options{.nodes = 3 + static_cast<int>(seed % 6), .bodies = seed % 4 == 3, .kernels = false};
+    if (seed % 3 != 0) options.elements = {graph::f32, graph::i32, graph::i1};
+    options.may = random_graph::is_comparable;
+    const auto made = random_graph::make(seed, options);
+    ASSERT_TRUE(made) << made.error().message;
+    if (check(*made, seed, seed % 7 != 6)) ++checked;
+  }
+  EXPECT_GE(checked, tried / 2);
+}
+INSTANTIATE_TEST_SUITE_P(Four, RandomGraphsOnAmd, testing::Range<uint64_t>(0, 4));
+
+// Blocks and warps are how a product is walked, not which sum it is.
+TEST(ProductsOnAmd, HaveTheSameBitsInAnyConfig) {
+  const dsl::ConstexprValues configs[] = {{{"BM", 32}, {"BN", 32}, {"BK", 32}, {"num_warps", 4}},
+                                          {{"BM", 16}, {"BN", 64}, {"BK", 64}, {"num_warps", 2}},
+                                          {{"BM", 64}, {"BN", 16}, {"BK", 16}, {"num_warps", 1}}};
+  for (const graph::ElementType type : {graph::f32, graph::bf16}) {
+    const auto def = graph::graph("product", {graph::input("x", type, {17, 300}), graph::input("w", type, {40, 300})},
+                                  [](graph::Tensor x, graph::Tensor w) { return gelu(linear(x, w)); });
+    ASSERT_TRUE(def.ir()) << def.ir().error().message;
+    const auto inputs = random_graph::inputs({*def.ir(), {}}, 1);
+    for (const char* target : {"amd:gfx942", "amd:gfx1100"}) {
+      auto plan = planner::plan_graph({*def.ir(), target, {}});
+      ASSERT_TRUE(plan) << plan.error().message;
+      ASSERT_EQ(plan->kernels.size(), 1u);
+      std::vector<graph::Array> usual;
+      for (const dsl::ConstexprValues& config : configs) {
+        plan->kernels[0].constexprs = config;
+        const auto result = run_plan(*plan, inputs, {}, compiled_launches(*plan));
+        ASSERT_TRUE(result) << result.error().message;
+        if (usual.empty()) usual = *result;
+        EXPECT_TRUE(*usual[0].storage == *(*result)[0].storage) << target << ", BM " << config.at("BM");
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kiln::test
