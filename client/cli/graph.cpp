@@ -26,9 +26,6 @@ void add_file_commands(CLI::App& graph, GraphFileFlags& flags, Action& action) {
   print->add_flag("--locations", flags.locations, "The source line behind each node");
   add("verify", "Check a graph against the rules of the language", verify_graph);
   add("hash", "Print a graph's identity: SHA-256 of its canonical form", hash_graph);
-  CLI::App* draw = add("draw", "Draw a graph, or write a page with text and drawing", draw_graph);
-  draw->add_option("-o,--output", flags.output, "FILE.dot, FILE.svg (by Graphviz) or FILE.html")->required();
-  draw->add_flag("--no-views", flags.no_views, "Views as labels of edges");
 }
 
 void add_target(CLI::App& command, GraphTargetFlags& flags, const char* help) {
@@ -59,6 +56,16 @@ void add_compiled_commands(CLI::App& graph, GraphFlags& flags, Action& action) {
   memory->add_option("--size", flags.memory.sizes, "n=128: of each dim")->allow_extra_args(false);
   add_target(*memory, flags.memory.compiled, kTargetHelp);
   memory->callback([&] { action = [&] { return print_graph_memory(flags.memory); }; });
+
+  CLI::App* draw = graph.add_subcommand("draw", "Draw a graph, or write a page with text, drawing and launches");
+  draw->add_option("file", flags.draw.file, "Graph in text form (.kg)")->required();
+  draw->add_option("-o,--output", flags.draw.output, "FILE.dot, FILE.svg (by Graphviz) or FILE.html")->required();
+  draw->add_flag("--no-views", flags.draw.no_views, "Views as labels of edges");
+  draw->add_option("--size", flags.draw.sizes, "n=128: bytes as numbers, of dims that are given")
+      ->allow_extra_args(false);
+  draw->add_flag("--time", flags.draw.time, "What each launch takes on random inputs; --size says each dim");
+  add_target(*draw, flags.draw.compiled, "Compile for cpu, cuda, amd or interp, and show the launches too");
+  draw->callback([&] { action = [&] { return draw_graph(flags.draw); }; });
 
   CLI::App* bench = graph.add_subcommand("bench", "Time a graph, compiled, on random inputs");
   bench->add_option("file", flags.bench.file, "Graph in text form (.kg)")->required();

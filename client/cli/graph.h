@@ -19,6 +19,7 @@ struct GraphFlags {
   GraphExplainFlags explain;
   GraphMemoryFlags memory;
   GraphBenchFlags bench;
+  GraphDrawFlags draw;
   GraphCutFlags cut;
 };
 void add_graph_commands(CLI::App& app, GraphFlags& flags, std::function<Result<void>()>& action);

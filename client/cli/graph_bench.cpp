@@ -179,19 +179,28 @@ std::optional<double> moved_bytes(const graph::Plan& plan, size_t launch, const 
   return static_cast<double>(*bytes);
 }
 
-Result<void> print_launches(const client::CompiledGraph& fn, const Arrays& arrays, client::RunOptions options,
-                            int repeat) {
-  const graph::Plan& plan = fn.plan();
-  std::vector<std::vector<double>> times(plan.launches.size());
-  std::vector<double> once;
+// What each launch takes, in milliseconds: the median of some runs.
+Result<std::vector<double>> launch_times(const client::CompiledGraph& fn, const Arrays& arrays,
+                                         client::RunOptions options, int repeat) {
+  std::vector<std::vector<double>> times(fn.plan().launches.size());
+  std::vector<double> once, out;
   options.launch_ms = &once;
   for (int i = 0; i < repeat; ++i) {
-    if (auto done = fn.run_into(arrays.inputs(), arrays.outputs(), options); !done) return done;
+    if (auto done = fn.run_into(arrays.inputs(), arrays.outputs(), options); !done) return done.error();
     for (size_t launch = 0; launch < once.size(); ++launch) times[launch].push_back(once[launch]);
   }
-  for (size_t i = 0; i < times.size(); ++i) {
+  for (std::vector<double>& each : times) out.push_back(median(std::move(each)));
+  return out;
+}
+
+Result<void> print_launches(const client::CompiledGraph& fn, const Arrays& arrays, const client::RunOptions& options,
+                            int repeat) {
+  const graph::Plan& plan = fn.plan();
+  const auto times = launch_times(fn, arrays, options, repeat);
+  if (!times) return times.error();
+  for (size_t i = 0; i < times->size(); ++i) {
     const graph::PlannedLaunch& launch = plan.launches[i];
-    const double ms = median(times[i]);
+    const double ms = (*times)[i];
     const auto moved = moved_bytes(plan, i, options.sizes);
     char rate[40] = "";
     if (moved && ms > 0) std::snprintf(rate, sizeof rate, "%9.1f GB/s", *moved / ms / 1e6);
@@ -237,6 +246,22 @@ Result<void> bench_graph(const GraphBenchFlags& flags) {
                 inputs->size(), bound_ms, planned - fn->plan().launches.size());
   }
   return flags.launches ? print_launches(*fn, *arrays, options, flags.repeat) : Result<void>();
+}
+
+Result<std::vector<double>> time_launches(const graph::Graph& graph, const client::CompiledGraph& fn,
+                                          const std::map<std::string, int64_t>& sizes) {
+  constexpr int kRuns = 9;
+  auto inputs = random_inputs(graph, sizes);
+  if (!inputs) return inputs.error();
+  auto device = device_of(fn.plan().target);
+  if (!device) return device.error();
+  const client::RunOptions options{.sizes = sizes};
+  auto arrays = Arrays::make(std::move(*device), fn, *inputs, options);
+  if (!arrays) return arrays.error();
+  auto out = launch_times(fn, *arrays, options, kRuns);
+  if (!out) return out;
+  for (double& each : *out) each *= 1e3;
+  return out;
 }
 
 }  // namespace kiln::cli

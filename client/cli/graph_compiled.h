@@ -1,4 +1,4 @@
-// `kiln graph run --target`, `explain` and `bench`: graphs compiled by the daemon.
+// `kiln graph run --target`, `explain`, `memory`, `bench` and `draw`: graphs compiled by the daemon.
 #pragma once
 
 #include <map>
@@ -58,5 +58,19 @@ struct GraphBenchFlags {
   bool replay = false;    // record a run, and time replays
 };
 Result<void> bench_graph(const GraphBenchFlags& flags);
+// Microseconds of each launch on random inputs: the median of some runs.
+Result<std::vector<double>> time_launches(const graph::Graph& graph, const client::CompiledGraph& fn,
+                                          const std::map<std::string, int64_t>& sizes);
+
+// With a target the page shows what the graph is compiled to.
+struct GraphDrawFlags {
+  std::string file;    // .kg
+  std::string output;  // .dot, .svg or .html
+  bool no_views = false;
+  GraphTargetFlags compiled = {};
+  std::vector<std::string> sizes;  // "n=128"
+  bool time = false;
+};
+Result<void> draw_graph(const GraphDrawFlags& flags);
 
 }  // namespace kiln::cli

@@ -1,4 +1,4 @@
-// `kiln graph print`, `verify`, `hash` and `draw`: graph files as text and as pictures.
+// `kiln graph print`, `verify` and `hash`: graph files as text.
 #pragma once
 
 #include <string>
@@ -10,12 +10,9 @@ namespace kiln::cli {
 struct GraphFileFlags {
   std::string file;        // .kg
   bool locations = false;  // of print
-  bool no_views = false;   // of draw
-  std::string output;      // of draw: .dot, .svg or .html
 };
 Result<void> print_graph(const GraphFileFlags& flags);
 Result<void> verify_graph(const GraphFileFlags& flags);
 Result<void> hash_graph(const GraphFileFlags& flags);
-Result<void> draw_graph(const GraphFileFlags& flags);
 
 }  // namespace kiln::cli

@@ -178,5 +178,24 @@ TEST_F(GraphCompiled, EntriesOfPlansAreExplainedAndReproduced) {
   EXPECT_NE((again.output + again.errors).find("the same "), std::string::npos) << again.output << again.errors;
 }
 
+// The page has both graphs; times only where they are asked for.
+TEST_F(GraphCompiled, DrawShowsTheLaunches) {
+  Outcome outcome = kiln({"graph", "draw", "rows.kg", "-o", "rows.html", "--target", "cpu", "--size", "n=50"});
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  const std::string page = read("rows.html");
+  EXPECT_NE(page.find("%y = mul %x, %b"), std::string::npos);
+  EXPECT_NE(page.find("class=\"launch\" data-node=\"l0\""), std::string::npos);
+  EXPECT_NE(page.find("<span>404 B</span>"), std::string::npos) << page;
+  EXPECT_NE(page.find("rows.kg:5:3"), std::string::npos);
+  EXPECT_NE(page.find("const kernels = [\"kernel "), std::string::npos);
+  outcome = kiln({"graph", "draw", "rows.kg", "-o", "timed.html", "--target", "cpu", "--size", "n=50", "--time"});
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_NE(read("timed.html").find("<span>404 B · "), std::string::npos);
+  outcome = kiln({"graph", "draw", "rows.kg", "-o", "rows.dot", "--target", "cpu"});
+  EXPECT_NE(outcome.errors.find("a .html file alone shows what a graph is compiled to"), std::string::npos);
+  outcome = kiln({"graph", "draw", "rows.kg", "-o", "rows.html", "--time"});
+  EXPECT_NE(outcome.errors.find("a --target is missing"), std::string::npos) << outcome.errors;
+}
+
 }  // namespace
 }  // namespace kiln::cli::testing

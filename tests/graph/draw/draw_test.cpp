@@ -7,6 +7,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "graph/hand_plan.h"
 #include "graph/op_examples.h"
 #include "kiln/graph/text.h"
 
@@ -117,6 +118,27 @@ TEST(GraphDraw, ThePageStandsAlone) {
   EXPECT_THAT(page, Not(HasSubstr("src=")));
   EXPECT_THAT(page, Not(HasSubstr("http")));
   EXPECT_THAT(page, HasSubstr("n0_3:[\"cross_entropy\",\"f32[]\",\"smoothing = 0.1\",\"test.kg:13:3\",\"reduce\","));
+}
+
+// Launches in order, with what each reads, moves and takes; a frame around those that run again and again.
+TEST(GraphDraw, APageHasTheLaunchesOfAPlan) {
+  Plan plan = planned::hand_plan();
+  plan.loops = {{.first = 1, .count = 2, .length = Expr::constexpr_ref(0), .counter = 0}};
+  const Graph graph = parsed(kViews);
+  const auto page = [&](const PlanDrawing& compiled) { return draw_html(graph, "", &compiled); };
+  const std::string formulas = page({plan});
+  EXPECT_THAT(formulas, HasSubstr("5 launches for interp"));
+  EXPECT_THAT(formulas, HasSubstr("<b>0&ensp;scale</b><span>8*n*m + 4 B</span><i>reads x</i>"));
+  EXPECT_THAT(formulas, HasSubstr("<div class=\"loop\"><span>n times</span>\n<a class=\"launch\" data-node=\"l1\">"));
+  EXPECT_THAT(formulas, HasSubstr("data-node=\"l2\"><b>2&ensp;add</b>"));
+  EXPECT_THAT(formulas, HasSubstr("<i>reads 0, 1</i>"));
+  EXPECT_THAT(formulas, HasSubstr("<b>state</b> f32[n, m]"));
+  const std::string numbers = page({plan, {{"n", 10}, {"m", 64}}, {3.2, 10, 0.5, 2000, 1}});
+  EXPECT_THAT(numbers, HasSubstr("<span>5.1 kB · 3.2 µs</span>"));
+  EXPECT_THAT(numbers, HasSubstr("· 2 ms</span>"));
+  EXPECT_THAT(numbers, HasSubstr("<u style=\"width:99%\"></u>"));
+  EXPECT_THAT(numbers, HasSubstr("kernel scale("));
+  EXPECT_THAT(draw_html(graph, ""), Not(HasSubstr("id=\"plan\"")));
 }
 
 }  // namespace

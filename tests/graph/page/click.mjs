@@ -114,6 +114,18 @@ async function run() {
   expect('the wheel zooms', (await state()).place !== dragged.place, dragged);
   expect('around the mouse', Math.abs(zoomed[0] - x - 60) < 3 && Math.abs(zoomed[1] - y) < 3, zoomed);
 
+  // A launch: its kernel is shown, and its first node is marked in text and drawing.
+  const launch = await evaluate(`Object.keys(facts).filter(isLaunch).findLast(id => partners(id).length)`);
+  await evaluate(`document.querySelector('a[data-node="${launch}"]').scrollIntoView({block: 'center'})`);
+  await click(await middle(`a[data-node="${launch}"]`));
+  now = await state();
+  const partner = await evaluate(`partners('${launch}')[0]`);
+  expect('the launch that was clicked is marked', now.lines.includes(launch), now);
+  expect('and its node', now.lines.includes(partner), now);
+  expect('its kernel is shown', now.facts.includes('kernel ' + await evaluate(`facts['${launch}'][4]`)), now.facts);
+  expect('what it reads from is marked',
+    await evaluate(`document.querySelectorAll('a.near').length === facts['${launch}'][6].length`), launch);
+
   const errors = events.filter(e => e.method === 'Runtime.exceptionThrown').map(e => e.params.exceptionDetails);
   expect('errors of the script', errors.length === 0, errors);
 }

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "draw/page.h"
+#include "draw/plan_boxes.h"
 #include "draw/style.h"
 #include "kiln/graph/draw.h"
 #include "text/attr_text.h"
@@ -12,23 +13,6 @@ namespace kiln::graph {
 namespace {
 
 constexpr size_t kElements = 64;  // of a constant
-
-// A string of JavaScript that a script element may hold.
-std::string script_string(const std::string& text) {
-  static constexpr char kHex[] = "0123456789abcdef";
-  std::string out = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&') {
-      out += "\\x";
-      out += kHex[byte >> 4];
-      out += kHex[byte & 15];
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
-}
 
 // The text, each node's line an element with the node's number.
 std::string text_elements(const Graph& graph) {
@@ -53,7 +37,7 @@ std::string text_elements(const Graph& graph) {
 // What a click shows of each node.
 std::string node_facts(const Graph& graph) {
   const PrintNames names(graph);
-  std::string out = "{";
+  std::string out;
   for (BodyId id = 0; id < graph.bodies.size(); ++id) {
     const Body& body = graph.bodies[id];
     for (NodeId number = 0; number < body.nodes.size(); ++number) {
@@ -71,7 +55,7 @@ std::string node_facts(const Graph& graph) {
       out += "],\n";
     }
   }
-  return out + "}";
+  return out;
 }
 
 // Graphviz writes a whole document; only its element belongs into a page.
@@ -82,7 +66,7 @@ std::string_view svg_element(std::string_view svg) {
 
 }  // namespace
 
-std::string draw_html(const Graph& graph, std::string_view svg) {
+std::string draw_html(const Graph& graph, std::string_view svg, const PlanDrawing* compiled) {
   const std::string title = escaped(graph.main().name);
   std::string out =
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>" + title + "</title>\n<style>";
@@ -90,13 +74,22 @@ std::string draw_html(const Graph& graph, std::string_view svg) {
   out += "</style></head>\n<body>\n<header><b>" + title + "</b><span id=\"count\">";
   size_t nodes = 0;
   for (const Body& body : graph.bodies) nodes += body.nodes.size();
-  out += std::to_string(nodes) + (nodes == 1 ? " node" : " nodes") + "</span></header>\n<main>\n<pre id=\"text\">";
-  out += text_elements(graph) + "</pre>\n";
+  out += std::to_string(nodes) + (nodes == 1 ? " node" : " nodes");
+  if (compiled != nullptr) {
+    const size_t launches = compiled->plan.launches.size();
+    const std::string& target = compiled->plan.target;
+    out += " → " + std::to_string(launches) + (launches == 1 ? " launch" : " launches") + " for " +
+           escaped(target.substr(0, target.find(',')));
+  }
+  out += "</span></header>\n<main>\n<pre id=\"text\">" + text_elements(graph) + "</pre>\n";
   const std::string_view drawing = svg_element(svg);
   if (!drawing.empty()) out += "<div id=\"drawing\">" + std::string(drawing) + "</div>\n";
-  out +=
-      "</main>\n<footer id=\"facts\">Choose a node in the text or in the drawing.</footer>\n<script>\nconst facts = ";
-  out += node_facts(graph) + ";\n";
+  if (compiled != nullptr) out += "<div id=\"plan\">\n" + plan_boxes(*compiled) + "</div>\n";
+  out += "</main>\n<footer id=\"facts\">Choose a node in the text or in the drawing";
+  out += compiled == nullptr ? "." : ", or a launch.";
+  out += "</footer>\n<script>\nconst facts = {" + node_facts(graph);
+  if (compiled != nullptr) out += launch_facts(*compiled);
+  out += "};\nconst kernels = " + (compiled == nullptr ? std::string("[]") : kernel_texts(compiled->plan)) + ";\n";
   out += kPageScript;
   return out + "</script>\n</body></html>\n";
 }
