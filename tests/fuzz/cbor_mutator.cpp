@@ -10,6 +10,8 @@ namespace {
 using Json = nlohmann::json;
 using Random = std::minstd_rand;
 
+using Bytes = std::vector<std::byte>;
+
 constexpr size_t kMaxDepth = 200;  // nodes are collected and written by recursion
 
 void collect(Json& node, size_t depth, std::vector<Json*>& out) {
@@ -53,6 +55,17 @@ void mutate_array(Json& node, const Json& other, Random& random) {
   }
 }
 
+std::span<const std::byte> bytes_of(const std::vector<uint8_t>& bytes) { return std::as_bytes(std::span(bytes)); }
+
+// A graph in a request for its plan, or a kernel in a plan.
+Json mutate_bytes(const Json::binary_t& old, uint32_t seed) {
+  const auto before = bytes_of(old);
+  Bytes after = mutate_record(before, seed);
+  if (std::ranges::equal(after, before)) after = mutate_sections(before, seed);
+  const auto* data = reinterpret_cast<const uint8_t*>(after.data());
+  return Json::binary(std::vector<uint8_t>(data, data + after.size()));
+}
+
 }  // namespace
 
 Sections split_sections(std::span<const std::byte> bytes) {
@@ -83,6 +96,8 @@ std::vector<std::byte> mutate_record(std::span<const std::byte> bytes, uint32_t 
     mutate_array(node, other, random);
   else if (node.is_number())
     node = other_number(node, random);
+  else if (node.is_binary())
+    node = mutate_bytes(node.get_binary(), static_cast<uint32_t>(random()));
   else if (node.is_boolean())
     node = !node.get<bool>();
   else if (node.is_string() && random() % 2)
@@ -90,8 +105,20 @@ std::vector<std::byte> mutate_record(std::span<const std::byte> bytes, uint32_t 
   else
     node = other;
   const std::vector<uint8_t> out = Json::to_cbor(record);
-  const auto* data = reinterpret_cast<const std::byte*>(out.data());
-  return {data, data + out.size()};
+  return {bytes_of(out).begin(), bytes_of(out).end()};
+}
+
+Bytes mutate_sections(std::span<const std::byte> bytes, uint32_t seed) {
+  const Sections sections = split_sections(bytes);
+  const bool is_first = seed % 4 != 0;
+  const Bytes changed = mutate_record(is_first ? sections.canonical : sections.debug, seed);
+  const auto first = is_first ? std::span<const std::byte>(changed) : sections.canonical;
+  const auto second = is_first ? sections.debug : std::span<const std::byte>(changed);
+  Bytes out;
+  for (int shift = 0; shift < 32; shift += 8) out.push_back(static_cast<std::byte>(first.size() >> shift & 0xff));
+  out.insert(out.end(), first.begin(), first.end());
+  out.insert(out.end(), second.begin(), second.end());
+  return out;
 }
 
 }  // namespace kiln::fuzz

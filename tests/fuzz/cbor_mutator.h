@@ -16,8 +16,10 @@ struct Sections {
 };
 Sections split_sections(std::span<const std::byte> bytes);
 
-// Changes one node of the record at random: another number, an entry dropped, doubled, or taken from elsewhere. Gives
-// the bytes as they were when they are no CBOR.
+// Changes one node of the record at random: another number, an entry dropped, doubled, or taken from elsewhere; of
+// bytes that are a record or sections themselves one node of these. Gives the bytes as they were when they are no CBOR.
 std::vector<std::byte> mutate_record(std::span<const std::byte> bytes, uint32_t seed);
+// The same of one of two sections, of which the first has its length before it.
+std::vector<std::byte> mutate_sections(std::span<const std::byte> bytes, uint32_t seed);
 
 }  // namespace kiln::fuzz

@@ -2,6 +2,7 @@
 // each.
 //   text    the kernels of SOURCE/dsl/examples and SOURCE/tests/golden, the traced kernels, and each op's example
 //   binary  those that are sound, in the three forms of binary_target.cpp
+//   plan    requests for the plans of these graphs, in the forms of plan_target.cpp, and plans
 //   graph_text, graph_binary   the graphs of SOURCE/tests/golden/graph, the traced ones, and each op's example
 //   frame   one frame of each kind of message, and a cache entry
 //   entry   cache entries
@@ -22,6 +23,7 @@
 #include "kiln/dsl/verify.h"
 #include "kiln/graph/binary.h"
 #include "kiln/graph/text.h"
+#include "kiln/planner/plan_graph.h"
 #include "kiln/wire/entry.h"
 #include "kiln/wire/json.h"
 #include "kiln/wire/messages.h"
@@ -35,7 +37,7 @@ using Bytes = std::vector<std::byte>;
 class Writer {
  public:
   explicit Writer(fs::path out) : out_(std::move(out)) {
-    for (const char* target : {"text", "binary", "frame", "entry", "graph_text", "graph_binary"})
+    for (const char* target : {"text", "binary", "frame", "entry", "graph_text", "graph_binary", "plan"})
       fs::create_directories(out_ / target);
   }
 
@@ -47,7 +49,10 @@ class Writer {
 
   void graph(const std::string& name, const std::string& text) {
     write("graph_text/" + name, std::as_bytes(std::span(text)));
-    if (const auto graph = graph::parse(text, name)) write("graph_binary/" + name, graph::encode(*graph));
+    const auto graph = graph::parse(text, name);
+    if (!graph) return;
+    write("graph_binary/" + name, graph::encode(*graph));
+    plan(name, *graph);
   }
 
   void frame(const std::string& name, wire::Type type, const std::string& text, std::span<const std::byte> body) {
@@ -110,6 +115,21 @@ class Writer {
     append(both, request->canonical);
     append(both, request->debug);
     write("binary/" + name + ".request", both);
+  }
+
+  void plan(const std::string& name, const graph::Graph& graph) {
+    constexpr size_t kMostBytes = 16'000;  // libFuzzer takes no more (flags)
+    Bytes whole = {std::byte{0}}, alone = {std::byte{1}}, both = {std::byte{2}};
+    if (const auto request = graph::encode_plan_request({graph, "cpu:znver5", {}})) {
+      append(alone, request->canonical);
+      append_size(both, request->canonical.size());
+      append(both, request->canonical);
+      append(both, request->debug);
+      write("plan/" + name + ".canonical", alone);
+      write("plan/" + name + ".request", both);
+    }
+    if (const auto plan = planner::plan_graph({graph, "interp", {}})) append(whole, graph::encode_plan(*plan));
+    if (whole.size() > 1 && whole.size() < kMostBytes) write("plan/" + name + ".plan", whole);
   }
 
   void write(const std::string& name, std::span<const std::byte> bytes) {
@@ -279,6 +299,7 @@ int main(int argc, char** argv) {
   out.dictionary("binary", {dsl::kCanonicalTag, dsl::kDebugTag, "asm", "llvm", "obj"});
   out.dictionary("graph_text", words_of_graphs());
   out.dictionary("graph_binary", {"kiln-graph-1", dsl::kCanonicalTag, dsl::kDebugTag});
+  out.dictionary("plan", {"kiln-plan-2", "kiln-plan-request-2", "kiln-plan-debug-1", "kiln-graph-1"});
   out.dictionary("frame", {"KILN", "KNCE", "version", "client", "build_id", "want", "replace", "deadline_ms",
                            "priority", "background", "trace_id", "code", "message", "retryable", "min_version", "pid"});
   out.dictionary("entry", {"KNCE", "target", "params", "client", "trace_id", "phases", "{}", "[]"});

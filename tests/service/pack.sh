@@ -26,7 +26,7 @@ mv "$work/$root/tests/golden" "$folder/tree/tests/"
 
 "$clang/fuzz-seeds" "$work/written" "$root"
 mkdir "$folder/fuzz/seeds"
-targets=(text binary frame entry graph_text graph_binary)
+targets=(text binary frame entry graph_text graph_binary plan)
 for target in "${targets[@]}"; do
   strip -o "$folder/fuzz/fuzz-$target" "$clang/fuzz-$target"
   mv "$work/written/$target" "$folder/fuzz/seeds/"
