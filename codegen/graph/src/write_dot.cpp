@@ -254,6 +254,9 @@ void set_gpu_defaults(dsl::Kernel& kernel, const DotNest& dot, ElementType type)
   kernel.target_defaults["cuda"] = kernel.target_defaults["amd"] = gpu_defaults(dot, others);
   if (is_f32) return;
   kernel.target_defaults["amd"].erase("num_stages");
+  // That one has no units for products: operands lie in LDS as f32, of which it has room for half as many.
+  dsl::ConstexprValues& widened = kernel.target_defaults["amd:gfx906"] = kernel.target_defaults["amd"];
+  widened["BK"] = std::min<int64_t>(widened["BK"], 32);
   const auto rows = dot.m.extent.as_constant();
   const bool is_low = rows && *rows <= 16;
   kernel.target_defaults["cuda:sm_90a"] =

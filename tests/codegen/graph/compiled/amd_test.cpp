@@ -9,6 +9,8 @@
 #include "compiled_plan.h"
 #include "graph/compare.h"
 #include "graph/random_graph.h"
+#include "harness.h"
+#include "kiln/dsl/config.h"
 #include "kiln/graph/graph.h"
 #include "kiln/graph/text.h"
 #include "kiln/planner/plan_graph.h"
@@ -103,6 +105,25 @@ TEST_P(RandomGraphsOnAmd, AreTheEvaluators) {
   EXPECT_GE(checked, tried / 2);
 }
 INSTANTIATE_TEST_SUITE_P(Four, RandomGraphsOnAmd, testing::Range<uint64_t>(0, 4));
+
+// Blocks as large as they come fit LDS, also where there are no units for the type and operands are widened.
+TEST(ProductsOnAmd, OfLargeMatricesAreCompiled) {
+  for (const graph::ElementType type : {graph::f16, graph::bf16}) {
+    const auto def =
+        graph::graph("product", {graph::input("x", type, {4096, 4096}), graph::input("w", type, {4096, 4096})},
+                     [](graph::Tensor x, graph::Tensor w) { return linear(x, w); });
+    ASSERT_TRUE(def.ir()) << def.ir().error().message;
+    for (const std::string target : {"amd:gfx942", "amd:gfx1100", "amd:gfx90a", "amd:gfx906"}) {
+      const auto plan = planner::plan_graph({*def.ir(), target, {}});
+      ASSERT_TRUE(plan) << plan.error().message;
+      const graph::PlannedKernel& each = plan->kernels[0];
+      const auto config = dsl::complete_constexprs(each.kernel, each.constexprs, target);
+      ASSERT_TRUE(config) << config.error().message;
+      const auto code = compile(each.kernel, *config, graph::facts_of(*plan)[0], target);
+      EXPECT_TRUE(code) << target << ", " << dsl::info(type).name << ": " << code.error().message;
+    }
+  }
+}
 
 // Blocks and warps are how a product is walked, not which sum it is.
 TEST(ProductsOnAmd, HaveTheSameBitsInAnyConfig) {
