@@ -106,6 +106,50 @@ TEST_P(RandomGraphsOnAmd, AreTheEvaluators) {
 }
 INSTANTIATE_TEST_SUITE_P(Four, RandomGraphsOnAmd, testing::Range<uint64_t>(0, 4));
 
+// Lines that no tile holds, whose parts are put in order first, and sums over several blocks.
+TEST(LongLinesOnAmd, AreTheEvaluators) {
+  const auto graph = graph::parse(R"(graph lines(%x: f32[2, 5001], %y: i8[20001], %z: f32[3, 9001]) {
+  %a, %i = sort %x {axis = 1, descending = 1} : f32[2, 5001], i64[2, 5001]
+  %b, %j = topk %y {k = 50, axis = 0, largest = 1} : i8[50], i64[50]
+  %c = reduce %z {kind = sum, axes = [1]} : f32[3]
+  %d = reduce %z {kind = max, axes = [0]} : f32[9001]
+  output a = %a
+  output i = %i
+  output b = %b
+  output j = %j
+  output c = %c
+  output d = %d
+})",
+                                  "lines.kg");
+  ASSERT_TRUE(graph) << graph.error().message;
+  for (const uint64_t seed : {0, 1}) EXPECT_TRUE(check({*graph, {}}, seed));
+}
+
+// Several blocks of queries and of keys, and single queries whose rows are heads.
+TEST(AttentionOnAmd, IsTheEvaluators) {
+  const graph::Dim m = graph::dim("m", 1, 4096), n = graph::dim("n", 1, 4096);
+  uint64_t seed = 0;
+  for (const graph::ElementType type : {graph::f32, graph::bf16}) {
+    const auto def = graph::graph(
+        "heads",
+        {graph::input("q", type, {2, m, 24}), graph::input("k", type, {n, 24}), graph::input("v", type, {n, 24})},
+        [&](graph::Tensor q, graph::Tensor k, graph::Tensor v) {
+          const auto shared = [&](const graph::Tensor& x) { return reshape(x, {1, 1, n, 24}); };
+          return tanh(attention(reshape(q, {1, 2, m, 24}), shared(k), shared(v), {.causal = type == graph::bf16}));
+        });
+    ASSERT_TRUE(def.ir()) << def.ir().error().message;
+    for (const auto& [queries, keys] : {std::pair(70, 150), std::pair(1, 200)}) {
+      for (const char* target : {"amd:gfx942", "amd:gfx1100"}) {
+        const auto plan = planner::plan_graph({*def.ir(), target, {}});
+        ASSERT_TRUE(plan) << plan.error().message;
+        EXPECT_EQ(plan->launches.size(), 1u);
+        const auto wrong = difference_at(*plan, {*def.ir(), {{"m", queries}, {"n", keys}}}, ++seed);
+        EXPECT_EQ(wrong, "") << target << ", " << queries << " queries of " << dsl::info(type).name;
+      }
+    }
+  }
+}
+
 // Blocks as large as they come fit LDS, also where there are no units for the type and operands are widened.
 TEST(ProductsOnAmd, OfLargeMatricesAreCompiled) {
   for (const graph::ElementType type : {graph::f16, graph::bf16}) {
