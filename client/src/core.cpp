@@ -53,6 +53,10 @@ Result<std::string> Core::resolve_target(const std::string& target, uint32_t dea
     return invalid_argument("unknown target `" + target + "`; there are `cpu`, `cuda`, `amd` and `interp`");
   auto daemon = connection(deadline_ms);
   if (!daemon) return daemon.error();
+  std::string native = (*daemon)->server().native_target;
+  if (!native.empty()) return native;
+  // The session was lost, and no request has come since that would have opened another one.
+  if (auto there = (*daemon)->ping(); !there) return there.error();
   return (*daemon)->server().native_target;
 }
 

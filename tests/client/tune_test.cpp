@@ -281,6 +281,9 @@ TEST_F(Tuned, ATunerThatDiesCostsNoLaunch) {
   const auto said = fn->prepare(b.x.data(), b.y.data(), b.out.data(), b.n());
   ASSERT_FALSE(said.ok());
   EXPECT_EQ(said.error().message.substr(0, 14), "the tuner died") << said.error().message;
+  // The connection has none at the moment, and "cpu" is what the next one says.
+  const auto next = client.get(numbered_copy(1), {});
+  EXPECT_TRUE(next.ok()) << next.error().message;
   EXPECT_GE(test::figures_of(**client::Connection::open(options().connect))["tuner_deaths_total"], 1);
 }
 
