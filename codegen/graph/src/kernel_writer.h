@@ -15,12 +15,16 @@ struct KernelArgument {
   std::optional<Expr> scalar = {};
 };
 
+// By tensor of which places of others are computed (array_sizes.h): the extent that its elements are below.
+using Indices = std::map<ValueId, std::optional<Expr>>;
+
 struct WrittenKernel {
   graph::PlannedKernel kernel;
   std::vector<KernelArgument> arguments;
   // (read, written): the kernel reads no other element of the first than that whose place in the second it writes, and
   // before that; both may be one array.
   std::vector<std::pair<ValueId, ValueId>> in_place = {};
+  std::optional<Indices> indices = {};  // absent: nothing is known of what ints are
 };
 
 // What a group runs, one after the other.

@@ -1,6 +1,7 @@
 // From a request to a plan: primitives, groups, a kernel each, buffers, the arena.
 #include "kiln/planner/plan_graph.h"
 
+#include "array_sizes.h"
 #include "dot_nest.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/graph/decompose.h"
@@ -99,7 +100,6 @@ void Planner::add_launch(const WrittenKernel& written, std::string name, graph::
                          const std::map<ValueId, uint32_t>& buffers, std::vector<NodeId> ops) {
   graph::PlannedLaunch launch;
   launch.ops = std::move(ops);
-  launch.kernel = kernel_of(written.kernel);
   launch.name = std::move(name);
   launch.place = graph_.location_text(loc);
   for (const KernelArgument& argument : written.arguments) {
@@ -113,6 +113,13 @@ void Planner::add_launch(const WrittenKernel& written, std::string name, graph::
     launch.arguments.push_back({.kind = PlannedArgument::Kind::kBuffer, .buffer = buffer});
     launch.moved = launch.moved + plan_.buffers[buffer].bytes;
   }
+  const auto bytes = [&](ValueId tensor) {
+    const auto other = buffers.find(tensor);
+    return plan_.buffers[other != buffers.end() ? other->second : buffer_of(tensor)].bytes;
+  };
+  graph::PlannedKernel kernel = written.kernel;
+  state_arrays(written, bytes, kernel.kernel);
+  launch.kernel = kernel_of(std::move(kernel));
   for (const auto& [read, written_to] : written.in_place) {
     in_place_.insert({static_cast<uint32_t>(plan_.launches.size()), read, written_to});
   }

@@ -4,6 +4,7 @@
 // result.
 #include <cmath>
 
+#include "array_sizes.h"
 #include "kernel_writer.h"
 #include "kiln/dsl/kernels/attention.h"
 
@@ -494,8 +495,12 @@ Result<WrittenKernel> write_attention(const GroupContext& context) {
   if (!kernel) return kernel.error();
   kernel->options.fuse_precision = true;
   kernel->space = lang::kernels::attention_space();
+  // Other blocks of keys would change the order of sums.
+  std::erase_if(kernel->space, [](const dsl::SpaceAxis& axis) { return axis.name == "BN"; });
   set_defaults(*kernel, *nest);
-  return WrittenKernel{{std::move(*kernel), {}}, std::move(signature.arguments)};
+  WrittenKernel out{{std::move(*kernel), {}}, std::move(signature.arguments)};
+  out.indices = indices_of(nest->nest);
+  return out;
 }
 
 }  // namespace kiln::planner

@@ -1,7 +1,9 @@
 // Kernels of one product: blocks of the result over tiles of the operands, batch by batch. Several free or contracted
 // axes are one each, whose place is taken apart where an operand does not lie so. What follows the product is computed
 // on its block before it is stored.
+#include "array_sizes.h"
 #include "dot_nest.h"
+#include "kiln/dsl/config.h"
 #include "kiln/dsl/kernels/matmul.h"
 
 namespace kiln::planner {
@@ -280,6 +282,24 @@ void set_cpu_defaults(dsl::Kernel& kernel, const DotNest& dot) {
   if (values.empty()) kernel.target_defaults.erase("cpu");
 }
 
+// Without what would change the order of sums: parts of them, and on CPUs single rows in place of blocks; a row or a
+// column alone is summed up by lanes along K.
+std::vector<dsl::SpaceAxis> space_of(const DotNest& dot, const dsl::ConstexprValues& defaults) {
+  std::vector<dsl::SpaceAxis> out = lang::kernels::product_space();
+  std::erase_if(out,
+                [](const dsl::SpaceAxis& axis) { return axis.name == dsl::kSplitK || axis.name == dsl::kStreamK; });
+  const bool is_row = dot.m.extent == Expr(1), is_column = dot.n.extent == Expr(1);
+  for (dsl::SpaceAxis& axis : lang::kernels::cpu_product_space(true)) {
+    axis.target = "cpu";
+    if (axis.name == "BM") std::erase(axis.values, 1);
+    const bool is_kept = (axis.name == "BM" && is_row) || (axis.name == "BN" && is_column) ||
+                         (axis.name == "BK" && (is_row || is_column));
+    if (is_kept) axis.values = {defaults.at(axis.name)};
+    out.push_back(std::move(axis));
+  }
+  return out;
+}
+
 }  // namespace
 
 Result<WrittenKernel> write_dot(const GroupContext& context) {
@@ -297,14 +317,14 @@ Result<WrittenKernel> write_dot(const GroupContext& context) {
                         [&](const dsl::TracedParams& params) { DotWriter(context, *dot, signature, params).write(); });
   if (!kernel) return kernel.error();
   kernel->options.fuse_precision = true;
-  kernel->space = lang::kernels::product_space();
-  for (dsl::SpaceAxis& axis : lang::kernels::cpu_product_space(true)) {
-    axis.target = "cpu";
-    kernel->space.push_back(std::move(axis));
-  }
   set_cpu_defaults(*kernel, *dot);
   set_gpu_defaults(*kernel, *dot, dot->nest.steps[dot->a].element);
-  return WrittenKernel{{std::move(*kernel), {}}, std::move(signature.arguments)};
+  auto defaults = dsl::complete_constexprs(*kernel, {}, "cpu");
+  if (!defaults) return defaults.error();
+  kernel->space = space_of(*dot, *defaults);
+  WrittenKernel out{{std::move(*kernel), {}}, std::move(signature.arguments)};
+  out.indices = indices_of(dot->nest);
+  return out;
 }
 
 }  // namespace kiln::planner

@@ -1,6 +1,8 @@
 // Kernels that compute each element by itself: a program has a block of the innermost axis, or of the two innermost
 // ones where that is short.
+#include "array_sizes.h"
 #include "kernel_writer.h"
+#include "kiln/dsl/config.h"
 #include "kiln/dsl/library.h"
 
 namespace kiln::planner {
@@ -97,7 +99,10 @@ Result<WrittenKernel> write_map(const GroupContext& context, GroupNest group, st
   });
   if (!kernel) return kernel.error();
   kernel->options.fuse_precision = true;
+  for (const ConstParam& block : consts) kernel->space.push_back(axis_around(block.name, block.value));
+  kernel->space.push_back({std::string(dsl::kNumWarps), {1, 2, 4, 8}});
   WrittenKernel out{{std::move(*kernel), {}}, std::move(signature.arguments)};
+  out.indices = indices_of(group.nest);
   if (!is_in_parts) out.in_place = in_place_pairs(group, wanted);
   return out;
 }

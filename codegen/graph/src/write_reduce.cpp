@@ -3,6 +3,7 @@
 // fits a block there is no loop, and each element is read once.
 #include <list>
 
+#include "array_sizes.h"
 #include "combiner.h"
 #include "kernel_writer.h"
 #include "kiln/dsl/library.h"
@@ -461,7 +462,14 @@ Result<WrittenKernel> traced(const GroupContext& context, const GroupNest& group
   });
   if (!kernel) return kernel.error();
   kernel->options.fuse_precision = true;
-  return WrittenKernel{{std::move(*kernel), {}}, std::move(signature.arguments)};
+  // Blocks of what is kept: others would change the order of sums.
+  if (layout.kept() != Layout::kNone) {
+    kernel->space = {layout.reduces_columns ? axis_around("ROWS", layout.row_block)
+                                            : axis_around("COLS", layout.column_block)};
+  }
+  WrittenKernel out{{std::move(*kernel), {}}, std::move(signature.arguments)};
+  out.indices = indices_of(group.nest);
+  return out;
 }
 
 std::string name_of(const GroupContext& context) {
