@@ -41,6 +41,12 @@ void add_bind(CLI::App& command, GraphTargetFlags& flags) {
       ->allow_extra_args(false);
 }
 
+void add_mode(CLI::App& command, GraphTargetFlags& flags, const char* help) {
+  command.add_option("--mode", flags.mode, help)->check(CLI::IsMember({"default", "autotune", "max"}));
+  command.add_option("--tune-budget-ms", flags.tune_budget_ms, "Tune each kernel for so long; 0: as the tuner likes");
+  command.add_option("--tune-wait-ms", flags.tune_wait_ms, "Wait so long for all kernels together; 0: to the end");
+}
+
 constexpr const char* kTargetHelp = "cpu, cuda, amd or interp, or one in full as `kiln ping` names it";
 
 void add_compiled_commands(CLI::App& graph, GraphFlags& flags, Action& action) {
@@ -75,6 +81,8 @@ void add_compiled_commands(CLI::App& graph, GraphFlags& flags, Action& action) {
   bench->add_flag("--launches", flags.bench.launches, "What each launch takes, and at how many bytes a second");
   bench->add_flag("--replay", flags.bench.replay, "Record a run, and time replays of it");
   add_bind(*bench, flags.bench.compiled);
+  add_mode(*bench, flags.bench.compiled,
+           "Who chooses the kernels' configs; the tuner is waited for before runs are timed");
   add_target(*bench, flags.bench.compiled, kTargetHelp);
   bench->callback([&] { action = [&] { return bench_graph(flags.bench); }; });
 }
@@ -113,6 +121,7 @@ void add_graph_commands(CLI::App& app, GraphFlags& flags, Action& action) {
   run->add_option("--threads", flags.run.compiled.threads, "Of a compiled graph; 0: as OpenMP likes")
       ->check(CLI::NonNegativeNumber);
   add_bind(*run, flags.run.compiled);
+  add_mode(*run, flags.run.compiled, "Who chooses the kernels' configs; by max the run waits for the tuner");
   add_target(*run, flags.run.compiled, "Compile for cpu, cuda, amd or interp; without it plain loops: exact, and slow");
   run->callback([&] { action = [&] { return run_graph(flags.run); }; });
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <optional>
 #include <random>
+#include <sstream>
 
 #include "graph.h"
 #include "kiln/client/graph.h"
@@ -210,6 +211,14 @@ Result<void> print_launches(const client::CompiledGraph& fn, const Arrays& array
   return {};
 }
 
+void print_tuned(const client::CompiledGraph& fn, double ms) {
+  std::printf("tuned, and run once, in %.1f ms\n", ms);
+  std::istringstream lines(fn.explain());
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("tuned: ")) std::printf("%s\n", wire::printable(line).c_str());
+  }
+}
+
 }  // namespace
 
 Result<void> bench_graph(const GraphBenchFlags& flags) {
@@ -232,8 +241,10 @@ Result<void> bench_graph(const GraphBenchFlags& flags) {
   if (!bound) return bound.error();
   *fn = std::move(bound->fn);
   const double bound_ms = milliseconds(binding);
+  const auto preparing = Clock::now();
   auto arrays = Arrays::make(std::move(*device), *fn, bound->inputs, options);
   if (!arrays) return arrays.error();
+  const double prepared_ms = milliseconds(preparing);
   auto times =
       flags.replay ? time_replays(*fn, *arrays, options, flags.repeat) : time_runs(*fn, *arrays, options, flags.repeat);
   if (!times) return times.error();
@@ -245,6 +256,7 @@ Result<void> bench_graph(const GraphBenchFlags& flags) {
     std::printf("bound %zu of %zu inputs in %.1f ms: %zu launches ran once\n", flags.compiled.bind.size(),
                 inputs->size(), bound_ms, planned - fn->plan().launches.size());
   }
+  if (flags.compiled.mode != "default") print_tuned(*fn, prepared_ms);
   return flags.launches ? print_launches(*fn, *arrays, options, flags.repeat) : Result<void>();
 }
 

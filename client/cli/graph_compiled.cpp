@@ -9,13 +9,34 @@
 #include "kiln/wire/printable.h"
 
 namespace kiln::cli {
+namespace {
+
+// The tuner answers to it as long as graphs run.
+client::Client& process_client() {
+  static client::Client client = [] {
+    client::ClientOptions options;
+    options.connect.client_name = "kiln graph";
+    options.specialise_in_background = false;  // this process is gone before it would help
+    return client::Client(std::move(options));
+  }();
+  return client;
+}
+
+client::Mode mode_of(const GraphTargetFlags& flags) {
+  if (flags.mode == "max") return client::Mode::kMax;
+  return flags.mode == "autotune" ? client::Mode::kAutotune : client::Mode::kDefault;
+}
+
+}  // namespace
+
 Result<client::CompiledGraph> compile_graph(const graph::Graph& graph, const GraphTargetFlags& flags) {
-  client::ClientOptions options;
-  options.connect.client_name = "kiln graph";
-  options.specialise_in_background = false;  // this process is gone before it would help
-  client::Client client(std::move(options));
-  return client.compile(
-      graph, {.target = flags.target, .fuse = flags.fuse, .full = flags.full, .deadline_ms = flags.deadline_ms});
+  return process_client().compile(graph, {.target = flags.target,
+                                          .fuse = flags.fuse,
+                                          .full = flags.full,
+                                          .deadline_ms = flags.deadline_ms,
+                                          .mode = mode_of(flags),
+                                          .tune_budget_ms = flags.tune_budget_ms,
+                                          .tune_wait_ms = flags.tune_wait_ms});
 }
 
 namespace {

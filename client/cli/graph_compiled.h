@@ -17,6 +17,8 @@ struct GraphTargetFlags {
   uint32_t deadline_ms = 0;
   int threads = 0;
   std::vector<std::string> bind = {};  // names of inputs
+  std::string mode = "default";        // "autotune", "max"
+  uint32_t tune_budget_ms = 0, tune_wait_ms = 0;
 };
 
 Result<client::CompiledGraph> compile_graph(const graph::Graph& graph, const GraphTargetFlags& flags);

@@ -188,6 +188,8 @@ Result<std::vector<graph::Array>> results_of(const graph::Graph& graph, const st
   if (flags.compiled.target.empty()) {
     if (!flags.compiled.bind.empty())
       return invalid_argument("--bind: inputs are bound of a compiled graph, by --target");
+    if (flags.compiled.mode != "default")
+      return invalid_argument("--mode: kernels are those of a compiled graph, by --target");
     const auto limit = static_cast<int64_t>(std::min<uint64_t>(flags.memory_bytes, uint64_t{1} << 62));
     return graph::evaluate(graph, inputs, sizes, {flags.check_indices, flags.wide, limit});
   }

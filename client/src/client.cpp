@@ -1,7 +1,6 @@
 // get(): from a kernel to a handle, and the table that makes a repeated get() cheap.
 #include "kiln/client/client.h"
 
-#include <algorithm>
 #include <array>
 #include <shared_mutex>
 #include <unordered_map>
@@ -109,18 +108,13 @@ Result<Requests> requests_of(const dsl::Kernel& kernel) {
   return Requests{std::move(shared), std::make_shared<const dsl::RequestEncoder>(std::move(*encoder))};
 }
 
-// The tuner makes arrays of its own, and must know how large they are.
 Result<void> check_tunable(const dsl::Kernel& kernel, const GetOptions& options) {
   if (options.mode == Mode::kDefault || options.target == kInterpreter) return {};
-  for (const dsl::Param& param : kernel.params) {
-    const bool known = !param.type.pointer || std::any_of(kernel.arrays.begin(), kernel.arrays.end(),
-                                                          [&](const auto& array) { return array.param == param.name; });
-    if (known) continue;
-    return invalid_argument("kernel `" + kernel.name + "` cannot be tuned: nothing says how large the array `" +
-                            param.name + "` is; write .array(\"" + param.name +
-                            "\", \"n\") behind the kernel, with its size");
-  }
-  return {};
+  const dsl::Param* param = array_of_unknown_size(kernel);
+  if (param == nullptr) return {};
+  return invalid_argument("kernel `" + kernel.name + "` cannot be tuned: nothing says how large the array `" +
+                          param->name + "` is; write .array(\"" + param->name +
+                          "\", \"n\") behind the kernel, with its size");
 }
 
 Result<Requests> requests_of_traced(const Result<dsl::Kernel>& kernel) {

@@ -4,19 +4,24 @@
 
 #include "kiln/dsl/conditions.h"
 #include "kiln/dsl/instantiate.h"
+#include "tuned.h"
 
 namespace kiln::client {
 
-std::optional<PreparedLaunch> prepare_on_cpu(FunctionState& state, std::span<const Argument> arguments) {
-  const dsl::Kernel& kernel = *state.spec.kernel;
-  state.birth().used();
-  if (state.tuned || kernel.options.check_bounds || arguments.size() != kernel.params.size()) return std::nullopt;
+std::optional<PreparedLaunch> prepare_on_cpu(FunctionState& function, std::span<const Argument> arguments) {
+  const dsl::Kernel& kernel = *function.spec.kernel;
+  function.birth().used();
+  if (kernel.options.check_bounds || arguments.size() != kernel.params.size()) return std::nullopt;
+  PreparedLaunch out;
+  if (function.tuned) out.configs = function.tuned->version();  // first: one that comes now is seen in the next run
+  FunctionState* const chosen = function.tuned ? function.tuned->for_launch(arguments, 0) : nullptr;
+  FunctionState& state = chosen != nullptr ? *chosen : function;
+  out.state = &state;
   const dsl::Facts exact = exact_facts(kernel, arguments);
   const Variant* variant = &state.best(exact);
   if (variant->facts != exact && !variant->concrete && state.core->specialises()) state.specialise_later(exact);
   if (variant->quick) state.replace_later();
-  PreparedLaunch out;
-  out.version = state.version();  // first: a variant that comes now is seen in the next run
+  out.version = state.version();  // likewise of a variant
   variant = out.variant = &state.best(exact);
   if (variant->concrete || variant->device_code || !variant->reports.prints.empty()) return std::nullopt;
   if (!is_sound(variant->facts, exact)) return std::nullopt;

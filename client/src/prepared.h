@@ -14,13 +14,17 @@ namespace kiln::client {
 
 struct PreparedLaunch {
   const Variant* variant = nullptr;  // as long as the function's state
-  const void* version = nullptr;     // FunctionState::version() that it is of: with another one it is out of date
+  // Whose variant it is: of a tuned kernel not the state that was asked. With another version() it is out of date, and
+  // so it is with another one of the configs.
+  const FunctionState* state = nullptr;
+  const void* version = nullptr;
+  const void* configs = nullptr;  // null: it is not tuned
   std::array<uint32_t, 3> grid = {};
   bool has_programs = true;
 };
 
-// None where launch_variant() has to see each launch: of the interpreter, of a GPU, of kernels that print, check bounds
-// or are tuned, and where it would fail. Asks for a better variant as a launch does.
+// None where launch_variant() has to see each launch: of the interpreter, of a GPU, of kernels that print or check
+// bounds, and where it would fail. Asks for a better variant as a launch does.
 std::optional<PreparedLaunch> prepare_on_cpu(FunctionState& state, std::span<const Argument> arguments);
 
 // The steps of a launch, which are to be run in order; `params` is where its block is. False: the grid is too large.

@@ -1,9 +1,12 @@
 #include "tuned.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace kiln::client {
 namespace {
+
+constexpr auto kSlice = std::chrono::milliseconds(10);  // between two looks at a stop
 
 // Shapes beyond these take the default: a program whose every launch has a new shape must not tune for ever.
 constexpr size_t kMaxShapes = 256;
@@ -15,6 +18,21 @@ bool has_failed(const std::shared_future<Result<void>>& asked) {
     return !asked.get();
   } catch (const std::future_error&) {
     return true;
+  }
+}
+
+// Another caller has asked.
+Result<void> wait_for_other(const std::shared_future<Result<void>>& asked, const TunedConfigs::Patience& patience) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(patience.ms);
+  while (asked.wait_for(kSlice) != std::future_status::ready) {
+    if (patience.cancel.stop_requested()) return error(ErrorCode::kCancelled, "cancelled");
+    if (patience.ms == 0 || std::chrono::steady_clock::now() < end) continue;
+    return error(ErrorCode::kDeadlineExceeded, "the tuner has not answered in time");
+  }
+  try {
+    return asked.get();
+  } catch (const std::future_error&) {  // whoever asked gave up with its client
+    return error(ErrorCode::kCancelled, "the client is gone");
   }
 }
 
@@ -34,6 +52,14 @@ wire::Scalar scalar_of(dsl::ElementType type, uint64_t bits) {
 }
 
 }  // namespace
+
+const dsl::Param* array_of_unknown_size(const dsl::Kernel& kernel) {
+  const auto unknown = std::ranges::find_if(kernel.params, [&](const dsl::Param& param) {
+    return param.type.pointer &&
+           std::ranges::find(kernel.arrays, param.name, &dsl::ArrayInfo::param) == kernel.arrays.end();
+  });
+  return unknown == kernel.params.end() ? nullptr : &*unknown;
+}
 
 TunedConfigs::TunedConfigs(const std::shared_ptr<FunctionState>& fallback, std::vector<std::string> fixed,
                            const GetOptions& options)
@@ -79,9 +105,9 @@ FunctionState* TunedConfigs::for_launch(std::span<const Argument> arguments, uin
     return found == states.end() ? nullptr : found->second.get();
   };
   if (FunctionState* state = find()) return state;
-  if (core_->of_parent()) return nullptr;
+  if (core_->of_parent() || mode_ == Mode::kDefault) return nullptr;
   if (mode_ == Mode::kMax)
-    (void)wait_for(Shape(shape), arguments, wait_ms_);
+    (void)wait_for(Shape(shape), arguments, {.ms = wait_ms_});
   else
     ask_behind(shape, arguments);
   return find();
@@ -97,10 +123,30 @@ std::shared_ptr<FunctionState> TunedConfigs::known(std::span<const Argument> arg
 }
 
 Result<void> TunedConfigs::prepare(std::span<const Argument> arguments) {
+  return mode_ == Mode::kDefault ? Result<void>() : wait(arguments, 0, {});
+}
+
+void TunedConfigs::ask_behind(std::span<const Argument> arguments, uint32_t device) {
+  if (core_->of_parent()) return;
+  Shape shape;
+  shape_of(arguments, device, shape);
+  ask_behind(shape, arguments);
+}
+
+Result<void> TunedConfigs::wait(std::span<const Argument> arguments, uint32_t device, const Patience& patience) {
   if (core_->of_parent()) return {};  // what there is was found before fork()
   Shape shape;
-  shape_of(arguments, 0, shape);
-  return wait_for(shape, arguments, 0);
+  shape_of(arguments, device, shape);
+  return wait_for(shape, arguments, patience);
+}
+
+std::vector<dsl::ConstexprValues> TunedConfigs::configs() const {
+  std::vector<dsl::ConstexprValues> out;
+  for (const auto& [shape, state] : current()) {
+    const dsl::ConstexprValues& config = state->spec.constexprs;
+    if (config != spec_.constexprs && std::ranges::find(out, config) == out.end()) out.push_back(config);
+  }
+  return out;
 }
 
 // Looks up on the thread that specialises; if the service tunes now, another one waits for it.
@@ -132,7 +178,7 @@ void TunedConfigs::wait_behind(const Shape& shape, wire::TuneHeader header, cons
 }
 
 // One caller asks; the others of the shape wait for it, each as long as it may.
-Result<void> TunedConfigs::wait_for(const Shape& shape, std::span<const Argument> arguments, uint32_t wait_ms) {
+Result<void> TunedConfigs::wait_for(const Shape& shape, std::span<const Argument> arguments, const Patience& patience) {
   const Done done = std::make_shared<std::promise<Result<void>>>();
   std::shared_future<Result<void>> other;
   {
@@ -145,21 +191,12 @@ Result<void> TunedConfigs::wait_for(const Shape& shape, std::span<const Argument
       asked_.insert_or_assign(shape, done->get_future().share());
     }
   }
-  if (other.valid()) {
-    if (wait_ms && other.wait_for(std::chrono::milliseconds(wait_ms)) == std::future_status::timeout) {
-      return error(ErrorCode::kDeadlineExceeded, "the tuner has not answered in time");
-    }
-    try {
-      return other.get();
-    } catch (const std::future_error&) {  // whoever asked gave up with its client
-      return error(ErrorCode::kCancelled, "the client is gone");
-    }
-  }
+  if (other.valid()) return wait_for_other(other, patience);
   const wire::TuneHeader header = header_of(shape, arguments, true);
   const dsl::Facts facts = exact_facts(*spec_.kernel, arguments);
-  auto tuned = ask(shape, header, facts, {}, wait_ms);
+  auto tuned = ask(shape, header, facts, patience.cancel, patience.ms);
   const Result<void> status = tuned ? Result<void>() : tuned.error();
-  if (wait_ms && !tuned && tuned.error().code == ErrorCode::kDeadlineExceeded)
+  if (patience.ms && !tuned && tuned.error().code == ErrorCode::kDeadlineExceeded)
     wait_behind(shape, header, facts, done);
   else
     done->set_value(status);
@@ -191,7 +228,7 @@ Result<std::shared_ptr<FunctionState>> TunedConfigs::state_of(const dsl::Constex
   }
   CompileSpec spec = spec_;
   spec.constexprs = config;
-  auto generic = core_->compile(spec, {}, {.priority = Priority::kBackground, .cancel = cancel});
+  auto generic = core_->compile(spec, spec.base, {.priority = Priority::kBackground, .cancel = cancel});
   if (!generic) return generic.error();
   auto made = FunctionState::make(core_, std::move(spec), std::move(*generic));
   std::lock_guard lock(mutex_);
@@ -200,8 +237,11 @@ Result<std::shared_ptr<FunctionState>> TunedConfigs::state_of(const dsl::Constex
 
 void TunedConfigs::publish(const Shape& shape, std::shared_ptr<FunctionState> state) {
   // The fallback owns this, and must not be kept by it.
-  if (state == fallback_.lock()) state = {std::shared_ptr<void>(), state.get()};
+  const bool is_default = state == fallback_.lock();
+  if (is_default) state = {std::shared_ptr<void>(), state.get()};
   std::lock_guard lock(mutex_);
+  // Nothing changes for launches that ask nobody.
+  if (is_default && mode_ == Mode::kDefault && !current().contains(shape)) return;
   States next = current();
   next[shape] = std::move(state);
   snapshots_.push_back(std::make_unique<const States>(std::move(next)));

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <future>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <span>
+#include <stop_token>
 #include <vector>
 
 #include "function_state.h"
@@ -15,9 +17,13 @@
 
 namespace kiln::client {
 
+// The tuner makes arrays of its own: the first parameter of which nothing says how large its array is; null: none.
+const dsl::Param* array_of_unknown_size(const dsl::Kernel& kernel);
+
 class TunedConfigs : public std::enable_shared_from_this<TunedConfigs> {
  public:
-  // `fallback`: in the default config; `fixed`: the constexprs that are the caller's.
+  // `fallback`: in the default config; `fixed`: the constexprs that are the caller's. In mode kDefault launches take
+  // what is known and ask nobody: that is up to who made it.
   TunedConfigs(const std::shared_ptr<FunctionState>& fallback, std::vector<std::string> fixed,
                const GetOptions& options);
 
@@ -29,6 +35,20 @@ class TunedConfigs : public std::enable_shared_from_this<TunedConfigs> {
   // For the first device; waits for the tuner, however long it takes.
   Result<void> prepare(std::span<const Argument> arguments);
 
+  // How long a caller waits for the tuner.
+  struct Patience {
+    std::stop_token cancel = {};
+    uint32_t ms = 0;  // 0: however long it takes; else what is found later is taken later
+  };
+  // Asks for the shape of these arguments, if nobody has, behind the caller; or waits.
+  void ask_behind(std::span<const Argument> arguments, uint32_t device);
+  Result<void> wait(std::span<const Argument> arguments, uint32_t device, const Patience& patience);
+
+  // Changes whenever a launch may take another config; equal ones are of the same, as long as this lives.
+  const void* version() const { return &current(); }
+  // What launches take in place of the default, each once.
+  std::vector<dsl::ConstexprValues> configs() const;
+
  private:
   using Shape = std::vector<uint64_t>;  // the device, then the values
   using Done = std::shared_ptr<std::promise<Result<void>>>;
@@ -37,7 +57,7 @@ class TunedConfigs : public std::enable_shared_from_this<TunedConfigs> {
   void shape_of(std::span<const Argument> arguments, uint32_t device, Shape& shape) const;
   wire::TuneHeader header_of(const Shape& shape, std::span<const Argument> arguments, bool wait) const;
   void ask_behind(const Shape& shape, std::span<const Argument> arguments);
-  Result<void> wait_for(const Shape& shape, std::span<const Argument> arguments, uint32_t wait_ms);
+  Result<void> wait_for(const Shape& shape, std::span<const Argument> arguments, const Patience& patience);
   void wait_behind(const Shape& shape, wire::TuneHeader header, const dsl::Facts& facts, const Done& done);
   // Asks, compiles what the answer says, and publishes it; whether the answer was final.
   Result<bool> ask(const Shape& shape, const wire::TuneHeader& header, const dsl::Facts& facts, std::stop_token cancel,

@@ -1,11 +1,12 @@
 // A tuner for tests of the daemon and the client: answers from the environment, KILN_FAKE_TUNER, words apart by blanks:
-//   config BLOCK=512   what it says in the end; until then the answer is the kernel's default
+//   config BLOCK=512   what it says in the end, of a kernel that has it in its space; else and until then: the default
 //   delay MS           how long tuning takes
 //   until FILE         … and that it lasts until there is this file
 //   crash              dies at the first request that waits
 //   log FILE           a line a request
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -48,6 +49,17 @@ Orders read_orders() {
   return out;
 }
 
+// Of an axis that CPUs have of their own the values count, of others the names.
+bool may_have(const kiln::dsl::Kernel& kernel, const std::string& name, int64_t value) {
+  bool is_axis = false;
+  for (const kiln::dsl::SpaceAxis& axis : kernel.space) {
+    if (axis.name != name) continue;
+    if (axis.target == "cpu") return std::ranges::find(axis.values, value) != axis.values.end();
+    is_axis = true;
+  }
+  return is_axis;
+}
+
 kiln::Result<kiln::wire::Tuned> answer(const Orders& orders, const kiln::wire::Frame& frame,
                                        const kiln::wire::TuneHeader& header) {
   auto body = kiln::wire::split_compile_body(frame.body);
@@ -63,7 +75,9 @@ kiln::Result<kiln::wire::Tuned> answer(const Orders& orders, const kiln::wire::F
     if (::getppid() != daemon) std::exit(0);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  for (const auto& [name, value] : orders.config) out.config[name] = value;
+  for (const auto& [name, value] : orders.config) {
+    if (may_have(request->kernel, name, value)) out.config[name] = value;
+  }
   out.source = "tuned";
   out.final = true;
   return out;

@@ -36,6 +36,7 @@ for shell in bash zsh fish; do
   expect $shell "kiln cache ls --d" "--dir" "$(sorted 'kiln cache ls --d')"
   expect $shell "kiln graph " "bench cut draw explain hash memory print run verify" "$(sorted 'kiln graph ')"
   expect $shell "kiln graph draw --no" "--no-fuse --no-views" "$(sorted 'kiln graph draw --no')"
+  expect $shell "kiln graph bench --mode " "autotune default max" "$(sorted 'kiln graph bench --mode ')"
   expect $shell "kiln tune ex" "export" "$(sorted 'kiln tune ex')"
   expect $shell "kiln tune --res" "--resume" "$(sorted 'kiln tune --res')"
   expect $shell "kilnd --log-level " "debug err info warn" "$(sorted 'kilnd --log-level ')"

@@ -35,7 +35,7 @@ class Binder {
     if (!kept) return kept.error();
     for (Block& block : *kept) binding.constants.push_back(std::move(block));
     for (const uint64_t bytes : kept_bytes_) binding.kept_bytes += bytes;
-    return GraphState::make_bound(state_, std::move(split.rest), split.rest_kernels, std::move(binding));
+    return GraphState::make_bound(state_, std::move(split.rest), split.rest_kernels, std::move(binding), state_.tuning);
   }
 
  private:
@@ -156,7 +156,7 @@ Result<void> Binder::add_inputs(Binding& binding) {
   return {};
 }
 
-// The launches that run once, into memory that is kept.
+// The launches that run once, into memory that is kept, in the configs that they have.
 Result<std::vector<Block>> Binder::compute(graph::Plan once, std::span<const uint32_t> kernels,
                                            const Binding& binding) const {
   std::vector<Block> out;
@@ -187,7 +187,7 @@ Result<std::vector<Block>> Binder::compute(graph::Plan once, std::span<const uin
   }
   Binding constants;
   constants.constants = binding.constants;
-  const auto state = GraphState::make_bound(state_, std::move(once), kernels, std::move(constants));
+  const auto state = GraphState::make_bound(state_, std::move(once), kernels, std::move(constants), {});
   auto done = run_graph(*state, {}, views, options);
   if (!done) return done.error();
   return out;

@@ -12,6 +12,7 @@
 #include "kiln/client/artifact.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/config.h"
+#include "tune_graph.h"
 
 namespace kiln::client {
 namespace {
@@ -94,8 +95,9 @@ Result<std::vector<CompileSpec>> specs_of(const graph::Plan& plan, uint32_t dead
 }
 
 Result<CompiledGraph> finish(graph::Plan plan, std::vector<UntypedFunction> kernels,
-                             std::vector<std::string> unused = {}, std::vector<std::string> fallbacks = {}) {
-  auto state = GraphState::make(std::move(plan), std::move(kernels), std::move(unused), std::move(fallbacks));
+                             std::vector<std::string> unused = {}, std::vector<std::string> fallbacks = {},
+                             GraphTuning tuning = {}) {
+  auto state = GraphState::make(std::move(plan), std::move(kernels), std::move(unused), std::move(fallbacks), tuning);
   if (!state) return state.error();
   return CompiledGraph(std::move(*state));
 }
@@ -133,7 +135,9 @@ Attempt compile_kernels(const std::shared_ptr<Core>& core, const graph::Plan& pl
     return out;
   }
   for (size_t i = 0; i < specs->size(); ++i) {
-    out.kernels.emplace_back(FunctionState::make(core, std::move((*specs)[i]), std::move((*variants)[i])));
+    auto function = FunctionState::make(core, std::move((*specs)[i]), std::move((*variants)[i]));
+    make_tunable(function, plan.kernels[i].constexprs, options);
+    out.kernels.emplace_back(std::move(function));
   }
   return out;
 }
@@ -195,7 +199,8 @@ Result<CompiledGraph> Client::compile(const graph::Graph& graph, const GraphOpti
     Attempt attempt = compile_kernels(shared, *plan, options, time);
     if (!attempt.failure) {
       std::vector<std::string> unused = unused_dims(graph, *plan);
-      return finish(std::move(*plan), std::move(attempt.kernels), std::move(unused), std::move(fallbacks));
+      return finish(std::move(*plan), std::move(attempt.kernels), std::move(unused), std::move(fallbacks),
+                    {options.mode, options.tune_wait_ms});
     }
     if (attempt.failed >= plan->kernels.size()) return *attempt.failure;
     const Error failure = of_kernel(*plan, attempt.failed, *attempt.failure);

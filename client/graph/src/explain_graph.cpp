@@ -3,6 +3,7 @@
 
 #include "graph_state.h"
 #include "kiln/graph/sizes.h"
+#include "tune_graph.h"
 
 namespace kiln::client {
 namespace {
@@ -18,7 +19,7 @@ class Explaining {
     }
   }
 
-  std::string run(std::span<const std::string> fallbacks) {
+  std::string run(std::span<const std::string> fallbacks, std::span<const std::string> tuned) {
     out_ = "graph " + plan_.name + " for " + plan_.target.substr(0, plan_.target.find(',')) + ": " +
            count(plan_.launches.size(), "launch", "launches") + " of " +
            count(plan_.kernels.size(), "kernel", "kernels") + ", arena of " + bytes(plan_.arena_bytes) + "\n";
@@ -39,6 +40,8 @@ class Explaining {
     for (const std::string& line : plan_.log) out_ += line + "\n";
     if (!fallbacks.empty()) out_ += "\n";
     for (const std::string& line : fallbacks) out_ += line + "\n";
+    if (!tuned.empty()) out_ += "\n";
+    for (const std::string& line : tuned) out_ += line + "\n";
     return std::move(out_);
   }
 
@@ -94,7 +97,8 @@ class Explaining {
 }  // namespace
 
 std::string CompiledGraph::explain(const std::map<std::string, int64_t>& sizes) const {
-  return state_ ? Explaining(state_->plan, sizes).run(state_->fallbacks) : std::string();
+  if (!state_) return {};
+  return Explaining(state_->plan, sizes).run(state_->fallbacks, tuned_text(*state_));
 }
 
 }  // namespace kiln::client

@@ -51,7 +51,7 @@ std::vector<uint64_t> bytes_of(std::span<const Block> blocks) {
 
 GraphState::GraphState(graph::Plan what, std::vector<UntypedFunction> functions, std::vector<std::string> unused,
                        std::vector<std::string> notes, std::optional<Device> on, std::vector<Block> data,
-                       Binding binding)
+                       Binding binding, GraphTuning how)
     : plan(std::move(what)),
       kernels(std::move(functions)),
       unused_dims(std::move(unused)),
@@ -59,23 +59,25 @@ GraphState::GraphState(graph::Plan what, std::vector<UntypedFunction> functions,
       device(std::move(on)),
       constants(std::move(data)),
       constant_bytes(bytes_of(constants)),
-      bound(std::move(binding)) {}
+      bound(std::move(binding)),
+      tuning(how) {}
 
 std::shared_ptr<const GraphState> GraphState::make_bound(const GraphState& whole, graph::Plan plan,
-                                                         std::span<const uint32_t> kernels, Binding binding) {
+                                                         std::span<const uint32_t> kernels, Binding binding,
+                                                         GraphTuning tuning) {
   std::vector<UntypedFunction> functions;
   for (const uint32_t kernel : kernels) functions.push_back(whole.kernels[kernel]);
   std::vector<Block> data = std::exchange(binding.constants, {});
   return std::shared_ptr<const GraphState>(
       new GraphState(std::move(plan), std::move(functions), whole.unused_dims, whole.fallbacks, whole.device,
-                     std::move(data), std::move(binding)),
+                     std::move(data), std::move(binding), tuning),
       DeleteUnlessItStays());
 }
 
 // As of kernels' handles: runs may be in other threads when exit() destroys a static one.
 Result<std::shared_ptr<const GraphState>> GraphState::make(graph::Plan plan, std::vector<UntypedFunction> kernels,
                                                            std::vector<std::string> unused,
-                                                           std::vector<std::string> fallbacks) {
+                                                           std::vector<std::string> fallbacks, GraphTuning tuning) {
   std::optional<Device> device;
   const std::string kind = plan.target.substr(0, plan.target.find(':'));
   if (gpu::is_gpu_kind(kind)) {
@@ -91,7 +93,7 @@ Result<std::shared_ptr<const GraphState>> GraphState::make(graph::Plan plan, std
   }
   return std::shared_ptr<const GraphState>(
       new GraphState(std::move(plan), std::move(kernels), std::move(unused), std::move(fallbacks), std::move(device),
-                     std::move(constants)),
+                     std::move(constants), {}, tuning),
       DeleteUnlessItStays());
 }
 

@@ -46,15 +46,23 @@ struct Binding {
   uint64_t kept_bytes = 0;               // that the handle keeps beside the caller's arrays
 };
 
+// How the tuner is asked, as GraphOptions say.
+struct GraphTuning {
+  Mode mode = Mode::kDefault;
+  uint32_t wait_ms = 0;
+};
+
 struct GraphState {
   // `unused`: names of dims that the graph has and its plan does not need. `fallbacks`: of kernels that could not be
   // compiled, for people.
   static Result<std::shared_ptr<const GraphState>> make(graph::Plan plan, std::vector<UntypedFunction> kernels,
                                                         std::vector<std::string> unused = {},
-                                                        std::vector<std::string> fallbacks = {});
+                                                        std::vector<std::string> fallbacks = {},
+                                                        GraphTuning tuning = {});
   // Of a plan whose constants are elsewhere; the rest is as of `whole`.
   static std::shared_ptr<const GraphState> make_bound(const GraphState& whole, graph::Plan plan,
-                                                      std::span<const uint32_t> kernels, Binding binding);
+                                                      std::span<const uint32_t> kernels, Binding binding,
+                                                      GraphTuning tuning);
 
   const Birth& birth() const { return birth_; }
   void keep() const { birth_.keep(); }
@@ -67,13 +75,15 @@ struct GraphState {
   const std::vector<Block> constants;
   const std::vector<uint64_t> constant_bytes;
   const Binding bound;
+  const GraphTuning tuning;
   mutable BlockPool arenas;
   mutable KnownSizes sizes;
 
  private:
   friend DeleteUnlessItStays;
   GraphState(graph::Plan what, std::vector<UntypedFunction> functions, std::vector<std::string> unused,
-             std::vector<std::string> notes, std::optional<Device> on, std::vector<Block> data, Binding binding = {});
+             std::vector<std::string> notes, std::optional<Device> on, std::vector<Block> data, Binding binding,
+             GraphTuning how);
   ~GraphState() = default;
 
   const Birth birth_;

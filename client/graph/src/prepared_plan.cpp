@@ -4,6 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "tuned.h"
+
 namespace kiln::client {
 namespace {
 
@@ -30,7 +32,6 @@ class Preparing {
 
   std::unique_ptr<const PreparedPlan> run() {
     for (std::byte* const base : bases_) out_->alignment.push_back(alignment_of(base));
-    out_->versions.assign(kernels_.size(), nullptr);
     for (const graph::PlannedKernel& kernel : plan_.kernels) {
       loops_.push_back(kernel.has_loop || has_loop(kernel.kernel.body));
     }
@@ -90,8 +91,8 @@ class Preparing {
     if (!state) return false;
     auto launch = prepare_on_cpu(*state, arguments_);
     if (!launch) return false;
-    // Of the first: if it has changed since, nothing here is up to date.
-    if (out_->versions[kernel] == nullptr) out_->versions[kernel] = launch->version;
+    add_version({launch->state, nullptr, launch->version});
+    if (launch->configs != nullptr) add_version({nullptr, state->tuned.get(), launch->configs});
     if (launch->has_programs && !add_steps(number, *state, *launch)) return false;
     PreparedPlan::Instance instance{number, *launch, {}};
     for (size_t i = 0; i < instance.counters.size(); ++i) {
@@ -99,6 +100,12 @@ class Preparing {
     }
     out_->instances.push_back(instance);
     return true;
+  }
+
+  // The first of each: if it has changed since, nothing here is up to date.
+  void add_version(const PreparedPlan::Version& version) {
+    const auto same = [&](const PreparedPlan::Version& other) { return other.is_of_same(version); };
+    if (std::ranges::none_of(out_->versions, same)) out_->versions.push_back(version);
   }
 
   bool set_arguments(uint32_t number) {
@@ -151,12 +158,15 @@ class Preparing {
 
 }  // namespace
 
-bool PreparedPlan::fits(std::span<std::byte* const> bases, std::span<const UntypedFunction> kernels) const {
+bool PreparedPlan::Version::is_current() const {
+  return version == (function != nullptr ? function->version() : configs->version());
+}
+
+bool PreparedPlan::is_current() const { return std::ranges::all_of(versions, &Version::is_current); }
+
+bool PreparedPlan::has_alignment(std::span<std::byte* const> bases) const {
   for (size_t i = 0; i < bases.size(); ++i) {
     if (alignment_of(bases[i]) != alignment[i]) return false;
-  }
-  for (size_t i = 0; i < versions.size(); ++i) {
-    if (versions[i] != nullptr && versions[i] != kernels[i].state()->version()) return false;
   }
   return true;
 }
@@ -164,15 +174,18 @@ bool PreparedPlan::fits(std::span<std::byte* const> bases, std::span<const Untyp
 const PreparedPlan* PreparedPlans::get(const graph::Plan& plan, const SizedPlan& sized,
                                        std::span<const UntypedFunction> kernels, std::span<std::byte* const> bases) {
   const PreparedPlan* newest = newest_.load(std::memory_order_acquire);
-  if (newest != nullptr && newest->fits(bases, kernels)) return newest;
+  if (newest != nullptr && newest->fits(bases)) return newest;
   const std::unique_lock lock(making_, std::try_to_lock);
   if (!lock) return nullptr;
+  size_t current = 0;
   for (const auto& other : all_) {
-    if (!other->fits(bases, kernels)) continue;
+    if (!other->is_current()) continue;
+    ++current;
+    if (!other->has_alignment(bases)) continue;
     newest_.store(other.get(), std::memory_order_release);
     return other.get();
   }
-  if (all_.size() >= kMost) return nullptr;
+  if (current >= kMostAlignments || all_.size() >= kMost) return nullptr;
   all_.push_back(Preparing(plan, sized, kernels, bases).run());
   newest_.store(all_.back().get(), std::memory_order_release);
   return all_.back().get();

@@ -18,6 +18,8 @@
 
 namespace kiln::client {
 
+class TunedConfigs;
+
 struct PreparedPlan {
   // A launch in one of its passes. Steps name it by its number.
   struct Instance {
@@ -37,16 +39,26 @@ struct PreparedPlan {
     uint64_t offset = 0;  // behind it
   };
 
-  std::vector<uint8_t> alignment;     // addresses of buffers, modulo 16
-  std::vector<const void*> versions;  // of the functions by kernel; null: none of its launches is ready
-  std::vector<Unit> units;            // all launches
-  std::vector<Instance> instances;    // of units that are ready
+  std::vector<uint8_t> alignment;  // addresses of buffers, modulo 16
+  // What its launches are made of; another version makes it outdated.
+  struct Version {
+    const FunctionState* function;  // or what it is tuned by
+    const TunedConfigs* configs;
+    const void* version;
+    bool is_current() const;
+    bool is_of_same(const Version& other) const { return function == other.function && configs == other.configs; }
+  };
+  std::vector<Version> versions;
+  std::vector<Unit> units;          // all launches
+  std::vector<Instance> instances;  // of units that are ready
   std::vector<SequenceStep> steps;
   std::vector<std::byte> blocks;  // parameters of all instances
   std::vector<Patch> patches;
   uint64_t workspace_bytes = 0;  // of the step that wants most
 
-  bool fits(std::span<std::byte* const> bases, std::span<const UntypedFunction> kernels) const;
+  bool is_current() const;
+  bool has_alignment(std::span<std::byte* const> bases) const;
+  bool fits(std::span<std::byte* const> bases) const { return has_alignment(bases) && is_current(); }
   // The steps of units [first, last).
   std::span<const SequenceStep> steps_of(size_t first, size_t last) const {
     const uint32_t begin = first == 0 ? 0 : units[first - 1].step_end;
@@ -62,7 +74,8 @@ class PreparedPlans {
                           std::span<std::byte* const> bases);
 
  private:
-  static constexpr size_t kMost = 64;
+  static constexpr size_t kMostAlignments = 64;  // that are current
+  static constexpr size_t kMost = 1024;          // outdated ones too
 
   std::mutex making_;
   std::vector<std::unique_ptr<const PreparedPlan>> all_;  // kept, for runs that still use them

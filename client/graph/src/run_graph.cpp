@@ -1,25 +1,20 @@
 // A run: inputs checked, memory found, launches in order.
 #include <algorithm>
-#include <atomic>
 #include <cstring>
-#include <system_error>
-#include <thread>
 #include <utility>
 
 #include "arena_use.h"
 #include "array_memory.h"
+#include "at_once.h"
 #include "gpu/recorded.h"
 #include "graph_state.h"
-#include "kiln/wire/crash_report.h"
 #include "launch_times.h"
 #include "parallel.h"
 #include "prepared_plan.h"
-#include "signals.h"
+#include "tune_graph.h"
 
 namespace kiln::client {
 namespace {
-
-constexpr size_t kMostPreparing = 16;  // requests in flight
 
 std::string input_text(const graph::Plan& plan, size_t i) { return "input `" + plan.inputs[i].name + "`"; }
 
@@ -85,6 +80,7 @@ class Run {
     if (!arena) return arena.error();
     place_buffers(*arena);
     keep_constants();
+    if (auto asked = ask_tuner(); !asked) return asked.error();
     auto done = launch_all();
     if (device() != nullptr && options_.stream == nullptr) {
       // Also behind a failure: what is queued still uses the memory.
@@ -112,6 +108,9 @@ class Run {
     if (options_.stream == nullptr || !is_recorded(*options_.stream)) return;
     for (const Block& block : state_.constants) keep_with_recording(*options_.stream, block.owner);
   }
+  // In the first run of these sizes.
+  Result<void> ask_tuner();
+  Result<std::vector<std::vector<Argument>>> launch_arguments();
   Result<void> launch_all();
   Result<void> launch_range(uint32_t first, uint32_t last, size_t loop);
   // Chooses what is ready of the launches, where the host's processors run them now.
@@ -437,13 +436,29 @@ Result<std::vector<std::vector<Argument>>> Run::all_arguments() {
   auto arena = arena_.take(sized_.arena_bytes, options_, device());
   if (!arena) return arena.error();
   place_buffers(*arena);
+  return launch_arguments();
+}
+
+// Of loops those of the first pass.
+Result<std::vector<std::vector<Argument>>> Run::launch_arguments() {
   counters_.constexprs.assign(plan_.dims.size() + graph::kMostCounters, 0);
   std::vector<std::vector<Argument>> out;
   for (uint32_t i = 0; i < plan_.launches.size(); ++i) {
     if (auto set = set_arguments(i); !set) return set.error();
     out.push_back(arguments_);
   }
+  counters_.constexprs.clear();
   return out;
+}
+
+Result<void> Run::ask_tuner() {
+  const Mode mode = state_.tuning.mode;
+  if (mode == Mode::kDefault || sized_.tuner_was_asked.load(std::memory_order_acquire)) return {};
+  auto launches = launch_arguments();
+  if (!launches) return launches.error();
+  auto asked = client::ask_tuner(state_, *launches, mode == Mode::kMax, options_.cancel);
+  if (asked) sized_.tuner_was_asked.store(true, std::memory_order_release);
+  return asked;
 }
 
 Error Run::failed(uint32_t launch, Error failure) const {
@@ -520,30 +535,18 @@ Result<void> prepare_graph(const GraphState& state, std::span<const ArrayView> i
   auto arguments = run.all_arguments();
   if (!arguments) return arguments.error();
   std::vector<Result<void>> done(arguments->size());
-  std::atomic<size_t> next{0};
-  const auto work = [&] {
-    for (size_t i = next++; i < done.size(); i = next++) {
-      done[i] = state.kernels[state.plan.launches[i].kernel].prepare((*arguments)[i]);
-    }
-  };
-  {
-    std::vector<std::jthread> threads;
-    try {
-      const SignalsBlocked inherited_by_the_threads;
-      while (threads.size() < std::min<size_t>(done.size(), kMostPreparing)) {
-        threads.emplace_back(wire::reporting([&] { work(); }));
-      }
-    } catch (const std::system_error&) {  // no more threads: these and this one do it
-    }
-    work();
-  }
+  at_once(done.size(),
+          [&](size_t i) { done[i] = state.kernels[state.plan.launches[i].kernel].prepare((*arguments)[i]); });
   for (size_t i = 0; i < done.size(); ++i) {
     if (done[i]) continue;
     Error failure = done[i].error();
     failure.message = "graph `" + state.plan.name + "`: " + launch_text(state.plan, i) + ": " + failure.message;
     return failure;
   }
-  return {};
+  if (state.tuning.mode == Mode::kDefault) return {};
+  auto asked = ask_tuner(state, *arguments, /*waits=*/true, options.cancel);
+  if (asked) (*sized)->tuner_was_asked.store(true, std::memory_order_release);
+  return asked;
 }
 
 Result<std::vector<OwnedArray>> run_graph(const GraphState& state, std::span<const ArrayView> inputs,

@@ -1,6 +1,7 @@
 // A plan for sizes: all of its expressions as numbers. Made once for the sizes of a run, and kept for the next of them.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -44,6 +45,7 @@ struct SizedPlan {
   std::vector<int64_t> loop_lengths;        // by Plan::loops
   std::vector<uint64_t> moved_bytes;        // by launch
   std::shared_ptr<PreparedPlans> prepared;  // for CPUs
+  mutable std::atomic<bool> tuner_was_asked{false};
   uint64_t arena_bytes = 0;
   uint64_t output_bytes = 0;  // of all together
 

@@ -47,6 +47,13 @@ struct GraphOptions {
   bool full = false;
   uint32_t deadline_ms = 0;  // of all of it together; 0: the daemon's default for each request
   std::stop_token cancel = {};
+  // Who chooses configs of the kernels, by the sizes of a run: their defaults, or the service's tuner
+  // (docs/use/tuning.md). On CPUs a config that it finds gives the bits of the default. kAutotune: the first run of
+  // some sizes has it asked behind it, and runs take better configs as they are found. kMax: the first run waits for
+  // all of them.
+  Mode mode = Mode::kDefault;
+  uint32_t tune_budget_ms = 0;  // of each kernel and its sizes; 0: the tuner's default
+  uint32_t tune_wait_ms = 0;    // how long kMax waits for all kernels together; 0: until the tuner has answered
 };
 
 struct RunOptions {
@@ -108,7 +115,8 @@ class CompiledGraph {
 
   // Compiles the variants of the kernels for exactly what a run with these inputs allows, its sizes and alignment, and
   // waits. Without it runs begin with code for all sizes and arrays aligned to 16 bytes, and better code follows behind
-  // them; one with other arrays waits for generic code. Nothing runs.
+  // them; one with other arrays waits for generic code. Nothing runs. Of a graph with a mode it waits for the tuner
+  // too, no longer than GraphOptions say. A kernel that could not be tuned is no error.
   Result<void> prepare(std::span<const ArrayView> inputs, const RunOptions& options = {}) const;
 
   Result<GraphMemory> memory(std::span<const ArrayView> inputs, const RunOptions& options = {}) const;
@@ -117,7 +125,7 @@ class CompiledGraph {
   // Bound inputs are among the constants, whose bytes are not here.
   const graph::Plan& plan() const;
   // The launches, for people: what each computes, where it comes from, and the bytes that it moves, for sizes by name
-  // where all are given, else as formulas; then the planner's log.
+  // where all are given, else as formulas; then the planner's log, and what the tuner chose so far.
   std::string explain(const std::map<std::string, int64_t>& sizes = {}) const;
   // The arena over the launches, for people: who lives when and where, the launch at which most bytes live, and the
   // three largest values there. Sizes as explain() takes them, of all dims.
