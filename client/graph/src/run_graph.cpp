@@ -67,7 +67,8 @@ class Run {
         times_(device(), plan_.launches.size(), options.launch_ms),
         arena_(state.arenas) {}
 
-  // What each launch takes, in memory that is gone with this object; of a loop in its first pass.
+  // What each launch takes, in memory that is gone with this object; of a loop in its first pass, and nothing where it
+  // has none.
   Result<std::vector<std::vector<Argument>>> all_arguments();
 
   Result<std::vector<OwnedArray>> run(std::span<const ArrayView> outputs) {
@@ -111,6 +112,13 @@ class Run {
   // In the first run of these sizes.
   Result<void> ask_tuner();
   Result<std::vector<std::vector<Argument>>> launch_arguments();
+  bool runs(uint32_t launch) const {
+    for (size_t i = 0; i < plan_.loops.size(); ++i) {
+      const uint32_t first = plan_.loops[i].first;
+      if (sized_.loop_lengths[i] == 0 && first <= launch && launch < first + plan_.loops[i].count) return false;
+    }
+    return true;
+  }
   Result<void> launch_all();
   Result<void> launch_range(uint32_t first, uint32_t last, size_t loop);
   // Chooses what is ready of the launches, where the host's processors run them now.
@@ -439,12 +447,13 @@ Result<std::vector<std::vector<Argument>>> Run::all_arguments() {
   return launch_arguments();
 }
 
-// Of loops those of the first pass.
+// Of loops those of the first pass; none of those that run none.
 Result<std::vector<std::vector<Argument>>> Run::launch_arguments() {
   counters_.constexprs.assign(plan_.dims.size() + graph::kMostCounters, 0);
   std::vector<std::vector<Argument>> out;
   for (uint32_t i = 0; i < plan_.launches.size(); ++i) {
-    if (auto set = set_arguments(i); !set) return set.error();
+    arguments_.clear();
+    if (auto set = runs(i) ? set_arguments(i) : Result<void>(); !set) return set.error();
     out.push_back(arguments_);
   }
   counters_.constexprs.clear();
@@ -535,8 +544,10 @@ Result<void> prepare_graph(const GraphState& state, std::span<const ArrayView> i
   auto arguments = run.all_arguments();
   if (!arguments) return arguments.error();
   std::vector<Result<void>> done(arguments->size());
-  at_once(done.size(),
-          [&](size_t i) { done[i] = state.kernels[state.plan.launches[i].kernel].prepare((*arguments)[i]); });
+  at_once(done.size(), [&](size_t i) {
+    if ((*arguments)[i].empty()) return;
+    done[i] = state.kernels[state.plan.launches[i].kernel].prepare((*arguments)[i]);
+  });
   for (size_t i = 0; i < done.size(); ++i) {
     if (done[i]) continue;
     Error failure = done[i].error();

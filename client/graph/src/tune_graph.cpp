@@ -24,7 +24,7 @@ std::vector<Question> questions_of(const GraphState& state, std::span<const std:
   std::set<std::pair<TunedConfigs*, std::vector<uint64_t>>> known;
   for (size_t i = 0; i < launches.size(); ++i) {
     const std::shared_ptr<FunctionState>& kernel = state.kernels[state.plan.launches[i].kernel].state();
-    if (!kernel || !kernel->tuned) continue;
+    if (!kernel || !kernel->tuned || launches[i].empty()) continue;
     std::vector<uint64_t> ints;
     for (const Argument& argument : launches[i]) ints.push_back(argument.bits);
     if (known.emplace(kernel->tuned.get(), std::move(ints)).second) out.push_back({kernel->tuned.get(), launches[i]});

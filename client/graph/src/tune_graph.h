@@ -19,9 +19,9 @@ struct GraphState;
 void make_tunable(const std::shared_ptr<FunctionState>& kernel, const dsl::ConstexprValues& fixed,
                   const GraphOptions& options);
 
-// By launch what a run passes to it. Each kernel is asked for once for the same ints. Waits for the answers if `waits`,
-// as long as GraphTuning says; what is found later is taken later, and a kernel that cannot be tuned keeps its default.
-// Error: cancelled.
+// By launch what a run passes to it; empty: it does not run. Each kernel is asked for once for the same ints. Waits for
+// the answers if `waits`, as long as GraphTuning says; what is found later is taken later, and a kernel that cannot be
+// tuned keeps its default. Error: cancelled.
 Result<void> ask_tuner(const GraphState& state, std::span<const std::vector<Argument>> launches, bool waits,
                        const std::stop_token& cancel);
 

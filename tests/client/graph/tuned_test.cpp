@@ -11,6 +11,7 @@
 
 #include "graph/random_graph.h"
 #include "graph_service.h"
+#include "kiln/graph/control.h"
 
 namespace kiln {
 namespace {
@@ -251,6 +252,32 @@ TEST_F(TunedGraphs, RecordsServeTheNextClient) {
     stop_daemon();
   }
   for (const auto& [name, value] : variables) ::unsetenv(name.c_str());
+}
+
+// Its launches have no arguments that could be asked for.
+TEST_F(TunedGraphs, ALoopThatRunsNoPassIsNotTuned) {
+  const graph::Dim n = graph::dim("n", 0, 100);
+  const auto backwards = graph::graph("backwards", {input("xs", f32, {n, 500})}, [=](Tensor xs) {
+    const graph::LoopStep sums = graph::loop(n, {graph::zeros(f32, {500})}, {xs},
+                                             [](graph::Tensors carried, graph::Tensors slices) {
+                                               const Tensor next = carried[0] * 0.5 + slices[0];
+                                               return graph::LoopStep{{next}, {next}};
+                                             },
+                                             {.reverse = true});
+    return graph::Tensors{sums.carried[0], sums.stacked[0]};
+  });
+  ASSERT_TRUE(backwards.ir()) << backwards.ir().error().message;
+  order("config COLS=256");
+  Client client(options());
+  for (const int64_t passes : {0, 3}) {
+    SCOPED_TRACE(passes);
+    Numbers numbers(backwards, {{"n", passes}});
+    numbers.expect(compiled(client, backwards, {}));
+    const CompiledGraph fn = compiled(client, backwards, {.mode = Mode::kMax});
+    EXPECT_EQ(numbers.differing(fn), "");
+    const auto ready = fn.prepare(numbers.views());
+    EXPECT_TRUE(ready) << ready.error().message;
+  }
 }
 
 // What runs once, while inputs are bound, is not worth a search.
