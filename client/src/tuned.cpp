@@ -137,7 +137,10 @@ Result<void> TunedConfigs::wait(std::span<const Argument> arguments, uint32_t de
   if (core_->of_parent()) return {};  // what there is was found before fork()
   Shape shape;
   shape_of(arguments, device, shape);
-  return wait_for(shape, arguments, patience);
+  auto done = wait_for(shape, arguments, patience);
+  // Who had asked gave up, and that is not this caller's matter.
+  const bool asks_itself = !done && done.error().code == ErrorCode::kCancelled && !patience.cancel.stop_requested();
+  return asks_itself ? wait_for(shape, arguments, patience) : done;
 }
 
 std::vector<dsl::ConstexprValues> TunedConfigs::configs() const {

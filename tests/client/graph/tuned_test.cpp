@@ -219,6 +219,25 @@ TEST_F(TunedGraphs, ARunThatWaitsForTheTunerIsCancelled) {
   EXPECT_THAT(fn.explain(), HasSubstr("BM=32"));
 }
 
+TEST_F(TunedGraphs, ARunThatIsCancelledCancelsNoOther) {
+  order("config BM=32 until " + gate());
+  Client client(options());
+  Numbers numbers(layers(), {{"n", 100}});
+  numbers.expect(compiled(client, layers(), {}));
+  const CompiledGraph fn = compiled(client, layers(), {.mode = Mode::kMax});
+  std::stop_source stop;
+  std::jthread cancelled([&] { EXPECT_FALSE(fn(numbers.views(), {.cancel = stop.get_token()})); });
+  while (requests() == 0) std::this_thread::sleep_for(1ms);
+  std::jthread other([&] {
+    EXPECT_EQ(numbers.differing(fn), "");
+    EXPECT_THAT(fn.explain(), HasSubstr("BM=32"));
+  });
+  std::this_thread::sleep_for(50ms);
+  stop.request_stop();
+  cancelled.join();
+  open_gate();
+}
+
 // By the tuner itself, whose runner only says that it measured: what one client had tuned is in the records, and the
 // next one has nothing measured.
 TEST_F(TunedGraphs, RecordsServeTheNextClient) {
