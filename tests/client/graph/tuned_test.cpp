@@ -45,10 +45,12 @@ class TunedGraphs : public test::GraphService {
   // With "until" of this, tuning ends when the test says so.
   std::string gate() const { return (directory_ / "gate").string(); }
   void open_gate() const { std::ofstream(gate()) << "open"; }
-  size_t requests() const {
-    std::ifstream log(log_path());
-    return static_cast<size_t>(std::count(std::istreambuf_iterator<char>(log), std::istreambuf_iterator<char>(), '\n'));
+  // A line a request.
+  std::string log() const {
+    std::ifstream file(log_path());
+    return {std::istreambuf_iterator<char>(file), {}};
   }
+  size_t requests() const { return static_cast<size_t>(std::ranges::count(log(), '\n')); }
   ClientOptions options(const std::string& tuner = FAKE_TUNER) const {
     ClientOptions out = GraphService::options();
     out.connect.daemon_args = {"--tuner", tuner};
@@ -104,12 +106,13 @@ TEST_F(TunedGraphs, ModeMaxAsksOnceForEachKernelBeforeTheFirstRun) {
   numbers.expect(compiled(client, layers(), {}));
   EXPECT_EQ(requests(), 0u);
 
-  const CompiledGraph fn = compiled(client, layers(), {.mode = Mode::kMax});
+  const CompiledGraph fn = compiled(client, layers(), {.mode = Mode::kMax, .tune_budget_ms = 1234});
   EXPECT_EQ(fn.plan().launches.size(), 3u);
   ASSERT_EQ(fn.plan().kernels.size(), 2u);  // the products are one
   EXPECT_THAT(fn.explain(), Not(HasSubstr("tuned:")));
   for (int run = 0; run < 3; ++run) EXPECT_TRUE(numbers.gives_the_same(fn));
   EXPECT_EQ(requests(), 2u);
+  EXPECT_THAT(log(), HasSubstr("\"budget_ms\":1234"));
   EXPECT_THAT(fn.explain(), HasSubstr("BM=32 in place of 128"));
   EXPECT_THAT(fn.explain(), HasSubstr("COLS=256 in place of 1024"));
 
