@@ -54,9 +54,9 @@ class Core {
   // The same, loaded; for the interpreter instantiated here.
   Result<std::shared_ptr<const Variant>> compile(const CompileSpec& spec, const dsl::Facts& facts,
                                                  const CompileOptions& options);
-  // The first variants (CompileSpec::base) of many kernels for one target: those that are in a cache by one round trip, and the others
-  // compiled side by side. The first failure, which cancels the others, is the error; `failed` is then the kernel's
-  // number.
+  // The first variants (CompileSpec::base) of many kernels for one target: those that are in a cache by one round trip,
+  // and the others compiled side by side. The first failure, which cancels the others, is the error; `failed` is then
+  // the kernel's number.
   Result<std::vector<std::shared_ptr<const Variant>>> compile_all(std::span<const CompileSpec> specs,
                                                                   const CompileOptions& options, size_t& failed);
   // The generic variant where it is in a cache, else one that is made quickly; of a CPU.

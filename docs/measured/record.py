@@ -143,7 +143,7 @@ def from_graphs(text):
     """A row for each model; what failed stands where its time would."""
     columns = [["model", "model", "text"], ["dtype", "type", "text"], ["eager_ms", "eager, ms", "number"], ["inductor_ms", "Inductor, ms", "number"],
                ["kiln_ms", "Kiln, ms", "number"], ["ratio", "ratio", "ratio"], ["inductor_launches", "launches, Inductor", "number"],
-               ["kiln_launches", "launches, Kiln", "number"], ["inductor_mib", "MiB, Inductor", "number"], ["kiln_mib", "MiB, Kiln", "number"],
+               ["kiln_launches", "launches, Kiln", "number"], ["eager_mib", "MiB, eager", "number"], ["inductor_mib", "MiB, Inductor", "number"], ["kiln_mib", "MiB, Kiln", "number"],
                ["inductor_cold_s", "cold s, Inductor", "number"], ["kiln_cold_s", "cold s, Kiln", "number"], ["inductor_warm_s", "warm s, Inductor", "number"],
                ["kiln_warm_ms", "warm ms, Kiln", "number"], ["error", "error", "number"], ["eager_error", "of eager", "number"], ["note", "", "text"]]
     rows = []
@@ -156,7 +156,8 @@ def from_graphs(text):
             times = [got[key] for key in keys if key in got]
             row[f"{who}_ms"] = rounded(min(times)) if times else "failed" if failed.get(who) or (who == "inductor" and failed.get("default")) else None
         row["ratio"] = round(got["ratio"], 2) if "ratio" in got else None
-        for who, side in (("inductor", got.get("memory", {}).get("default")), ("kiln", got.get("memory", {}).get("kiln"))):
+        for who, key in (("eager", "eager"), ("inductor", "default"), ("kiln", "kiln")):
+            side = got.get("memory", {}).get(key)
             row[f"{who}_mib"] = None if side is None else rounded(side / 2**20)
         row["kiln_cold_s"] = rounded(got["kiln_cold_ms"] / 1e3) if "kiln_cold_ms" in got else None
         for key in ("kiln_warm_ms", "inductor_cold_s", "inductor_warm_s", "error", "eager_error"):
