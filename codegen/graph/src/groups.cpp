@@ -19,9 +19,6 @@ struct Draft {
   uint32_t stores = 0;  // that joined it by their number of elements alone
 };
 
-// What costs less is computed again by each who reads it: a GPU computes much while it waits for memory.
-constexpr int64_t kWorthKeeping = 8, kWorthKeepingOnGpus = 64;
-
 class Grouper {
  public:
   Grouper(const Graph& graph, const GroupingOptions& options)
@@ -70,10 +67,6 @@ class Grouper {
   void add_to(uint32_t group, NodeId number, const Groups& reached);
 
   void release_cheap();
-  int64_t worth_keeping() const {
-    const bool on_gpu = target_.starts_with("cuda") || target_.starts_with("amd");
-    return on_gpu ? kWorthKeepingOnGpus : kWorthKeeping;
-  }
   void keep_in_memory();
   std::vector<uint32_t> slices_of_nodes() const;
   void keep_operands(const Node& node);
@@ -364,10 +357,8 @@ void Grouper::keep_prologue(ValueId value) {
 }
 
 constexpr int64_t kManySteps = 400;  // of one kernel
+constexpr int64_t kWorthKeeping = 8;
 constexpr uint32_t kManySlices = 4;
-
-// What it is made of is no larger, and lies in memory already or is worth it itself.
-bool is_look(TensorOp op) { return op == TensorOp::kIndex || op == TensorOp::kPad; }
 
 int64_t cost_of(TensorOp op) {
   const graph::OpInfo& info = graph::info(op);
@@ -476,13 +467,14 @@ void Grouper::keep_in_memory() {
       cost[n] = 0;
     }
   }
+  const bool on_gpu = target_.starts_with("cuda") || target_.starts_with("amd");
+  if (on_gpu) keep_what_moves_less(graph_, cost, kWorthKeeping, out_);
   for (NodeId n = static_cast<NodeId>(body_.nodes.size()); n-- > 0;) {
     const Node& node = body_.nodes[n];
     const uint32_t group = out_.group_of[n];
     const bool is_free = group == kNone;
     const ValueId value = node.first_result;
-    if (is_free && readers[n].size() > 1 && cost[n] >= worth_keeping() && !is_view(node.op) && !is_look(node.op) &&
-        graph::info(node.op).family != Family::kMake) {
+    if (!on_gpu && is_free && readers[n].size() > 1 && cost[n] >= kWorthKeeping && may_be_kept(node)) {
       out_.in_memory[value] = true;
     }
     if (group != kNone && out_.groups[group].form == Group::Form::kAlone && !reads_once(node.op)) keep_operands(node);

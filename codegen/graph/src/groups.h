@@ -60,6 +60,15 @@ struct GroupingOptions {
 // Of a graph of primitives whose calls are inlined.
 Grouping group_nodes(const graph::Graph& graph, const GroupingOptions& options);
 
+// Whether a value that several read is ever better in memory: of views and the like, what they are of is no larger, and
+// lies there already or is worth it itself.
+bool may_be_kept(const graph::Node& node);
+// On GPUs, where computing costs little: puts to memory what several groups read and what moves less bytes so. `cost`
+// by node; what costs less than `least` is not looked at.
+void keep_what_moves_less(const graph::Graph& graph, std::span<const int64_t> cost, int64_t least, Grouping& grouping);
+// Of a tensor whose dims have usual extents.
+int64_t usual_bytes(const graph::TensorType& type);
+
 // In an order in which each group comes behind those it needs: that of their nodes, or one that needs less memory.
 void sort_groups(const graph::Graph& graph, Grouping& grouping);
 

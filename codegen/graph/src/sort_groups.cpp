@@ -12,8 +12,7 @@ using graph::kNoValue;
 
 namespace {
 
-constexpr int64_t kUsualExtent = 2048;  // of a dim
-constexpr size_t kMostTried = 64;       // groups that could run next
+constexpr size_t kMostTried = 64;  // groups that could run next
 
 using Order = std::vector<uint32_t>;  // groups
 
@@ -78,14 +77,7 @@ class Lives {
   int64_t peak() const { return peak_; }
 
  private:
-  int64_t bytes(ValueId value) const {
-    const graph::TensorType& type = graph_.type(body_, value);
-    int64_t out = std::max<int64_t>(1, dsl::info(type.element).bits / 8);
-    for (const Expr& extent : type.shape) {
-      if (__builtin_mul_overflow(out, extent.as_constant().value_or(kUsualExtent), &out)) return int64_t{1} << 50;
-    }
-    return std::min(out, int64_t{1} << 50);
-  }
+  int64_t bytes(ValueId value) const { return usual_bytes(graph_.type(body_, value)); }
   // Of a value that lies in the arena.
   int64_t kept(ValueId value) const {
     return body_.values[value].node == kNone || is_output_[value] ? 0 : bytes(value);

@@ -28,6 +28,7 @@ struct Layout {
   bool keeps_lanes = false;
   // In parts: the axis along which each program has one, and the number of its part, an axis of the nest.
   size_t cut = kNone, part = kNone;
+  int64_t parts = 0;  // how many
 
   bool has_rows() const { return rows != kNone; }
   size_t blocked() const { return reduces_columns ? columns : rows; }  // the reduced axis with lanes
@@ -122,7 +123,6 @@ std::vector<int> levels_of(const GroupNest& group, std::span<const Reduction> re
 
 // What each program combines of its part goes to memory.
 struct Parts {
-  static constexpr int64_t kCount = 64;
   std::vector<Stored> stores;  // a value of each anchor
 };
 
@@ -333,7 +333,7 @@ void ReduceWriter::set_anchors(const Reduction& reduction, std::span<const Value
 std::pair<Value, Value> ReduceWriter::range_of(size_t axis, const Value& step) {
   const Value extent = emitter_.number(space_.extent(axis)), zero = lang::full({}, 0, ElementType::kI64);
   if (axis != layout_.cut) return {zero, extent};
-  const Value length = lang::cdiv(lang::cdiv(extent, step), lang::full({}, Parts::kCount, ElementType::kI64)) * step;
+  const Value length = lang::cdiv(lang::cdiv(extent, step), lang::full({}, layout_.parts, ElementType::kI64)) * step;
   const Value first = lang::min(emitter_.bound_to(layout_.part).start * length, extent);
   return {first, lang::min(first + length, extent)};
 }
@@ -519,10 +519,13 @@ Result<WrittenGroup> write_reduce_in_parts(const GroupContext& context, GroupNes
   WrittenGroup out;
   GroupNest whole = group, rest = std::move(group);
 
-  // The parts lie one after the other, each with all results.
-  const Expr part = whole.nest.space.add_axis(Expr(Parts::kCount));
-  rest.nest.space.add_axis(Expr(Parts::kCount));
-  std::vector<Expr> shape{Expr(Parts::kCount)};
+  // The parts lie one after the other, each with all results. A GPU has room for more of one result.
+  const bool is_one =
+      std::all_of(whole.is_reduced.begin(), whole.is_reduced.end(), [](bool reduced) { return reduced; });
+  const int64_t count = is_one && !context.on_cpu() ? 512 : 64;
+  const Expr part = whole.nest.space.add_axis(Expr(count));
+  rest.nest.space.add_axis(Expr(count));
+  std::vector<Expr> shape{Expr(count)};
   Coords place{part};
   std::vector<size_t> kept{rest.nest.space.axis_count() - 1};
   for (size_t i = 0; i < whole.axes.size(); ++i) {
@@ -549,6 +552,7 @@ Result<WrittenGroup> write_reduce_in_parts(const GroupContext& context, GroupNes
   Layout layout = layout_of(context, whole);
   cut_layout(layout, whole.nest.space);
   layout.part = whole.nest.space.axis_count() - 1;
+  layout.parts = count;
   layout.programs.insert(layout.programs.begin(), layout.part);
   auto first = traced(context, whole, layout, signature_of(whole, layout, parts.stores, whole.anchors),
                       name_of(context) + "_in_parts", [&](ReduceWriter& writer) { writer.write_parts(parts); });
