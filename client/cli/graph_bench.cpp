@@ -1,8 +1,11 @@
 // `kiln graph bench`: what a run of a compiled graph takes, whole and launch by launch.
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <functional>
+#include <numeric>
 #include <optional>
 #include <random>
 #include <sstream>
@@ -30,10 +33,15 @@ double median(std::vector<double> times) {
 // So many elements are drawn, and repeated: a prime, so that no axis sees the same ones again and again.
 constexpr int64_t kDrawn = 65521;
 
-// Floats of a normal distribution; ints are 0 or 1, since they may be indices.
+// Floats of a normal distribution, those of matrices and the like as small as a layer's weights: what is computed of
+// them is of usual size then. Subnormal numbers take some processors a hundred times as long. Ints are 0 or 1, since
+// they may be indices.
 graph::Array random_array(ElementType element, std::vector<int64_t> shape, std::mt19937& random) {
   graph::Array out = graph::own(element, std::move(shape));
-  std::normal_distribution<double> normal;
+  const double inputs = out.shape.size() < 2
+                            ? 1.0
+                            : std::accumulate(out.shape.begin() + 1, out.shape.end(), 1.0, std::multiplies<double>());
+  std::normal_distribution<double> normal(0.0, 1.0 / std::sqrt(std::max(1.0, inputs)));
   for (int64_t i = 0; i < std::min(out.count(), kDrawn); ++i) {
     const uint64_t bits =
         dsl::is_float(element) ? dsl::bits_from_double(element, normal(random)) : uint64_t{random() % 2};
