@@ -132,7 +132,7 @@ class RandomGraphs : public CompiledGraphs, public testing::WithParamInterface<u
 TEST_P(RandomGraphs, AreTheEvaluators) {
   const uint64_t count = count_of(40);
   uint64_t checked = 0, tried = 0;
-  for (uint64_t seed = GetParam(); seed < count; seed += 4, ++tried) {
+  for (uint64_t seed = GetParam(); seed < count; seed += 16, ++tried) {
     random_graph::Options options{.nodes = 3 + static_cast<int>(seed % 6), .bodies = seed % 4 == 3, .kernels = false};
     if (seed % 3 != 0) options.elements = {graph::f32, graph::i32, graph::i1};
     options.may = random_graph::is_comparable;
@@ -142,7 +142,7 @@ TEST_P(RandomGraphs, AreTheEvaluators) {
   }
   EXPECT_GE(checked, tried / 2);
 }
-INSTANTIATE_TEST_SUITE_P(Four, RandomGraphs, testing::Range<uint64_t>(0, 4));
+INSTANTIATE_TEST_SUITE_P(Sixteen, RandomGraphs, testing::Range<uint64_t>(0, 16));
 
 // Attention is a kernel of its own, with blocks that hold more than the small sizes of random graphs.
 class AttentionGraphs : public CompiledGraphs, public testing::WithParamInterface<graph::ElementType> {
