@@ -4,6 +4,10 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 install(TARGETS kiln_dsl kiln_graph kiln_wire kiln_client kiln_client_graph EXPORT KilnTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+# For C: of its own, so that who wants nothing else needs none of what the C++ libraries are built with.
+install(TARGETS kiln_c EXPORT KilnCTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(FILES client/c/include/kiln.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES "${CMAKE_BINARY_DIR}/client/c/kiln.pc" DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(TARGETS kiln kilnd kiln-tune RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS kiln-worker RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/kiln)
 install(TARGETS kiln-runner RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/kiln)
@@ -40,12 +44,14 @@ set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Kiln)
 set(version_file "${CMAKE_BINARY_DIR}/KilnConfigVersion.cmake")
 write_basic_package_version_file("${version_file}" COMPATIBILITY SameMinorVersion)
 install(EXPORT KilnTargets NAMESPACE Kiln:: DESTINATION ${config_dir})
+install(EXPORT KilnCTargets NAMESPACE Kiln:: DESTINATION ${config_dir})
 set(KILN_PROGRAMS ${CMAKE_INSTALL_BINDIR})
 configure_package_config_file(cmake/KilnConfig.cmake.in "${CMAKE_BINARY_DIR}/cmake/installed/KilnConfig.cmake"
   INSTALL_DESTINATION ${config_dir} PATH_VARS KILN_PROGRAMS)
 install(FILES "${CMAKE_BINARY_DIR}/cmake/installed/KilnConfig.cmake" "${version_file}" DESTINATION ${config_dir})
 
 export(EXPORT KilnTargets NAMESPACE Kiln:: FILE "${CMAKE_BINARY_DIR}/KilnTargets.cmake")
+export(EXPORT KilnCTargets NAMESPACE Kiln:: FILE "${CMAKE_BINARY_DIR}/KilnCTargets.cmake")
 set(KILN_PROGRAMS bin)
 configure_package_config_file(cmake/KilnConfig.cmake.in "${CMAKE_BINARY_DIR}/KilnConfig.cmake"
   INSTALL_PREFIX "${CMAKE_BINARY_DIR}" INSTALL_DESTINATION . PATH_VARS KILN_PROGRAMS)

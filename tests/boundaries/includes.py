@@ -18,6 +18,7 @@ MAY_INCLUDE = {
     "client/confine": DSL | {"wire", "confine"},
     "client": DSL | {"wire", "cmdline", "client", "graph"},
     "client/graph": DSL | {"wire", "client", "graph"},
+    "client/c": DSL | {"wire", "client", "graph"},
     "codegen": DSL | {"codegen"},
     "codegen/graph": DSL | {"graph", "planner"},
     "codegen/worker": DSL | {"codegen", "graph", "planner", "wire", "confine"},

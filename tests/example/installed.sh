@@ -30,6 +30,24 @@ if grep -rl "nlohmann/" "$work/prefix/include" "$work/prefix/lib/cmake"; then
 fi
 example "$work/build" "-DCMAKE_PREFIX_PATH=$work/prefix" "$work/prefix/bin"
 example "$work/in_tree" "-DKiln_DIR=$1" "$(realpath "$1")/bin"
+# The C library, by pkg-config and alone by CMake.
+program=$(realpath "$2/../client/c/example.c")
+flags=$(PKG_CONFIG_PATH="$work/prefix/lib/pkgconfig" pkg-config --cflags --libs kiln)
+"${bare[@]}" cc -std=c99 "$program" $flags -o "$work/squares"
+[ "$("${bare[@]}" LD_LIBRARY_PATH="$work/prefix/lib" "$work/squares")" = "16 25 36" ]
+pgrep -f -- "^$work/prefix/bin/kilnd .*--runtime-dir $work/run( |\$)" >/dev/null
+mkdir "$work/c"
+cat >"$work/c/CMakeLists.txt" <<END
+cmake_minimum_required(VERSION 3.25)
+project(squares C)
+find_package(Kiln REQUIRED COMPONENTS c)
+add_executable(squares $program)
+target_link_libraries(squares PRIVATE Kiln::c)
+END
+"${bare[@]}" cmake -S "$work/c" -B "$work/c/build" "-DCMAKE_PREFIX_PATH=$work/prefix" >/dev/null
+"${bare[@]}" cmake --build "$work/c/build" >/dev/null
+[ "$("${bare[@]}" "$work/c/build/squares")" = "16 25 36" ]
+"${bare[@]}" "$work/prefix/bin/kiln" stop
 # The tuner finds its runner, its daemon and the job lists.
 export KILN_RUNTIME_DIR="$work/run" KILN_CACHE_DIR="$work/cache" XDG_DATA_HOME="$work/data"
 [ -e "$work/prefix/share/kiln/jobs/llama3_8b.jsonl" ]

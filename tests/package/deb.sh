@@ -32,7 +32,8 @@ for file in usr/bin/kiln usr/bin/kilnd usr/bin/kiln-tune usr/libexec/kiln/kiln-w
   usr/lib/systemd/system/kilnd@.socket usr/lib/systemd/system/kilnd@.service \
   usr/share/bash-completion/completions/kiln usr/share/zsh/vendor-completions/_kiln \
   usr/share/fish/vendor_completions.d/kiln.fish usr/share/doc/kiln/copyright usr/share/kiln/examples/matmul.kiln \
-  usr/lib/cmake/Kiln/KilnConfig.cmake usr/lib/libkiln_client.a usr/include/kiln/client/client.h; do
+  usr/lib/cmake/Kiln/KilnConfig.cmake usr/lib/libkiln_client.a usr/include/kiln/client/client.h \
+  'usr/lib/libkiln.so.[0-9.]*' usr/include/kiln.h usr/lib/pkgconfig/kiln.pc; do
   grep -q " \./$file$" "$work/contents" || fail "$file is missing"
 done
 # Everything is root's and in /usr; nothing is an administrator's to edit, and no script runs at installation.

@@ -41,6 +41,16 @@ Result<GraphMemory> CompiledGraph::memory(std::span<const ArrayView> inputs, con
   return GraphMemory{(*sized)->arena_bytes, (*sized)->output_bytes, state_->bound.kept_bytes};
 }
 
+Result<std::vector<std::vector<int64_t>>> CompiledGraph::output_shapes(std::span<const ArrayView> inputs,
+                                                                       const RunOptions& options) const {
+  if (!state_) return no_graph();
+  auto sized = sizes_of(*state_, inputs, options);
+  if (!sized) return sized.error();
+  std::vector<std::vector<int64_t>> out;
+  for (const SizedPlan::Tensor& output : (*sized)->outputs) out.push_back(output.shape);
+  return out;
+}
+
 Result<CompiledGraph> CompiledGraph::bind(const std::map<std::string, ArrayView>& inputs,
                                           const RunOptions& options) const {
   if (!state_) return no_graph();

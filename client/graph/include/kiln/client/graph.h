@@ -120,6 +120,9 @@ class CompiledGraph {
   Result<void> prepare(std::span<const ArrayView> inputs, const RunOptions& options = {}) const;
 
   Result<GraphMemory> memory(std::span<const ArrayView> inputs, const RunOptions& options = {}) const;
+  // Of all outputs, for inputs of these types and shapes, whose data are not looked at.
+  Result<std::vector<std::vector<int64_t>>> output_shapes(std::span<const ArrayView> inputs,
+                                                          const RunOptions& options = {}) const;
 
   // Of what a run does. Kernels that are compiled for CPUs have no ops here, but the bytes that have (PlannedKernel).
   // Bound inputs are among the constants, whose bytes are not here.

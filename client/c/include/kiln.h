@@ -1,0 +1,332 @@
+/* Kiln for C, and for every language that calls C: libkiln.so.
+ *
+ *   kiln_client* client;
+ *   kiln_graph* graph;
+ *   kiln_compiled_graph* fn;
+ *   if (kiln_client_create(NULL, &client) || kiln_graph_read("mlp.kg", &graph) ||
+ *       kiln_graph_compile(client, graph, NULL, &fn) || kiln_graph_run(fn, inputs, 3, outputs, 1, NULL))
+ *     fprintf(stderr, "%s\n", kiln_error_message());
+ *
+ * docs/use/c-api.md is the way in. What holds of all functions:
+ *
+ * Errors. A function that can fail returns a kiln_status: KILN_OK, or what went wrong; kiln_error_message() of the same
+ * thread says it in words. A failed call has changed nothing that its comment does not name, and sets no result. No
+ * call ends the process, and no C++ exception comes out of one.
+ *
+ * Handles. A kiln_client*, kiln_graph* and so on is a number and no address: do not read through it. Whoever gets one
+ * owns it and gives it to kiln_free(), in any order: what needs another object keeps it. A handle that is NULL, freed,
+ * or of another kind is KILN_INVALID_ARGUMENT. (After 2^32 handles in the place of a freed one it may be taken for a
+ * newer one.)
+ *
+ * Threads. Every function may be called from every thread at any time, with the same handles, unless it says otherwise.
+ * A handle may be freed while other threads are in calls with it: the object goes when the last of them is done.
+ *
+ * Pointers that a caller passes are borrowed for the call, unless a comment says otherwise. Texts are UTF-8 and end
+ * with a 0. Names that a handle gives live as long as the handle.
+ *
+ * Structs of options begin with their size, so that later versions can add fields: fill in sizeof, leave the rest 0 for
+ * the default. A null pointer to options means all defaults.
+ *
+ * A child of fork() may use what is there: clients connect anew; streams and devices of GPUs are lost to it.
+ */
+#ifndef KILN_H
+#define KILN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define KILN_API __attribute__((visibility("default")))
+#else
+#define KILN_API
+#endif
+
+/* --- Version ---------------------------------------------------------------------------------------------------- */
+
+/* Of this header. Programs run with a library of the same major and minor version, and of any later one of that major
+ * version once that is not 0. */
+#define KILN_VERSION_MAJOR 0
+#define KILN_VERSION_MINOR 1
+#define KILN_VERSION_PATCH 0
+
+/* "0.1.0", of the library. */
+KILN_API const char* kiln_version(void);
+
+/* --- Errors ----------------------------------------------------------------------------------------------------- */
+
+typedef int32_t kiln_status;
+enum {
+  KILN_OK = 0,
+  KILN_INVALID_ARGUMENT = 1, /* the caller's input is wrong: a handle, a text, an option, an array */
+  KILN_VERIFY_FAILED = 2,    /* the kernel or graph breaks a rule of the language */
+  KILN_COMPILE_FAILED = 3,   /* it cannot be compiled for this target; repeating does not help */
+  KILN_WORKER_CRASHED = 4,   /* the worker process died while compiling */
+  KILN_POISONED = 5,         /* this request killed workers before, and is refused for a while */
+  KILN_OUT_OF_MEMORY = 6,
+  KILN_DEADLINE_EXCEEDED = 7,
+  KILN_CANCELLED = 8,
+  KILN_RESOURCE_EXHAUSTED = 9, /* a queue or a limit is full: kiln_error_retry_after_ms() */
+  KILN_DRAINING = 10,          /* the daemon is shutting down */
+  KILN_VERSION_MISMATCH = 11,
+  KILN_PERMISSION_DENIED = 12,
+  KILN_NOT_FOUND = 13,
+  KILN_UNAVAILABLE = 14, /* no daemon can be reached, and none could be started */
+  KILN_INTERNAL = 15     /* a mistake of Kiln's own */
+};
+
+/* Of this thread's last call that failed; "" before any. It names the thing and the place, maybe in several lines, and
+ * stays until the next call of this thread that fails. */
+KILN_API const char* kiln_error_message(void);
+/* "INVALID_ARGUMENT"; "OK" of 0, and "UNKNOWN" of what is no status. */
+KILN_API const char* kiln_status_name(kiln_status status);
+/* Of this thread's last failure: whether the same call may succeed later, and after how long it is worth trying. */
+KILN_API int32_t kiln_error_is_retryable(void);
+KILN_API uint32_t kiln_error_retry_after_ms(void);
+
+/* --- Handles ---------------------------------------------------------------------------------------------------- */
+
+typedef struct kiln_client kiln_client;
+typedef struct kiln_bytes kiln_bytes;
+typedef struct kiln_cancel kiln_cancel;
+typedef struct kiln_graph kiln_graph;
+typedef struct kiln_compiled_graph kiln_compiled_graph;
+typedef struct kiln_tensor kiln_tensor;
+typedef struct kiln_device kiln_device;
+typedef struct kiln_stream kiln_stream;
+
+/* Gives any handle back; NULL is fine. KILN_INVALID_ARGUMENT: it is none, or was freed before. */
+KILN_API kiln_status kiln_free(void* handle);
+
+/* Text or bytes that a call gave. Of bad handles NULL and 0. A 0 stands behind the last byte. */
+KILN_API const char* kiln_bytes_data(kiln_bytes* bytes);
+KILN_API size_t kiln_bytes_size(kiln_bytes* bytes);
+
+/* A word to calls that take one: stop. It may be given before, or from another thread; it cannot be taken back. */
+KILN_API kiln_status kiln_cancel_create(kiln_cancel** cancel);
+KILN_API kiln_status kiln_cancel_request(kiln_cancel* cancel);
+
+/* --- Client ----------------------------------------------------------------------------------------------------- */
+
+/* How the daemon is found or started; it is when something is first compiled. */
+typedef struct kiln_client_options {
+  size_t size;
+  const char* runtime_dir;  /* where the daemon's socket lies. Default: KILN_RUNTIME_DIR, or the session's */
+  const char* kilnd_path;   /* default: KILN_KILND, beside this library's installation, then PATH */
+  const char* worker_path;  /* default: where kilnd's installation has kiln-worker */
+  const char* programs_dir; /* where kilnd is looked for, in place of this library's installation */
+  const char* client_name;  /* in the daemon's log */
+  int32_t no_autostart;     /* 1: do not start a daemon where none runs */
+  int32_t any_build;        /* 1: a daemon of another build than kilnd_path is used as it is */
+  int32_t no_pipe;          /* 1: where no daemon can live, do not start one for this process alone */
+  int32_t no_background;    /* 1: do not compile better code behind launches */
+  uint32_t start_timeout_ms;
+  uint32_t daemon_arg_count;
+  const char* const* daemon_args; /* of a daemon that is started */
+} kiln_client_options;
+
+/* Freeing it cancels what compiles behind launches; what it compiled stays usable. */
+KILN_API kiln_status kiln_client_create(const kiln_client_options* options, kiln_client** client);
+
+/* --- Element types, arrays -------------------------------------------------------------------------------------- */
+
+typedef uint32_t kiln_type;
+enum {
+  KILN_NO_TYPE = 0,
+  KILN_I1 = 1, /* a byte, 0 or 1 */
+  KILN_I8 = 2,
+  KILN_I16 = 3,
+  KILN_I32 = 4,
+  KILN_I64 = 5,
+  KILN_U8 = 6,
+  KILN_U16 = 7,
+  KILN_U32 = 8,
+  KILN_U64 = 9,
+  KILN_F16 = 10,
+  KILN_BF16 = 11,
+  KILN_F32 = 12,
+  KILN_F64 = 13,
+  KILN_F8E4M3 = 14,
+  KILN_F8E5M2 = 15
+};
+/* "f32"; NULL of what is no type. */
+KILN_API const char* kiln_type_name(kiln_type type);
+/* Bytes of an element in memory; 0 of what is no type. */
+KILN_API size_t kiln_type_size(kiln_type type);
+
+/* Where an array lies. */
+enum {
+  KILN_HOST = 0, /* memory that this process reads and writes */
+  KILN_CUDA = 1, /* of the NVIDIA GPU `ordinal` */
+  KILN_AMD = 2   /* of the AMD GPU `ordinal` */
+};
+/* What may be done with it. */
+enum {
+  KILN_WRITABLE = 1 /* an output; of an input: it is donated, and the run may write to it */
+};
+#define KILN_MAX_RANK 16
+
+/* Elements in memory that somebody else keeps. */
+typedef struct kiln_array {
+  void* data;             /* of the element at index 0 of each axis; may be NULL where there are no elements */
+  const int64_t* shape;   /* `rank` extents */
+  const int64_t* strides; /* `rank` numbers of elements, of any sign, 0 repeats; NULL: row-major */
+  uint64_t bytes;         /* behind data, as far as it is known; 0: not known. Of row-major arrays it is checked. */
+  int32_t rank;           /* 0 … KILN_MAX_RANK */
+  kiln_type type;
+  uint32_t device;  /* KILN_HOST, … */
+  int32_t ordinal;  /* of the device */
+  uint32_t flags;   /* KILN_WRITABLE */
+  uint32_t ignored; /* keeps the size a multiple of 8 on every machine */
+} kiln_array;
+
+/* A name with a number: sizes of dims, constants of a kernel. */
+typedef struct kiln_named_int {
+  const char* name;
+  int64_t value;
+} kiln_named_int;
+
+/* An array that keeps its memory, in row-major order if it is one of these two, with 64-byte alignment. */
+KILN_API kiln_status kiln_tensor_allocate(kiln_type type, int32_t rank, const int64_t* shape, kiln_tensor** tensor);
+/* A view of it, for as long as the handle lives. KILN_WRITABLE is set where it may be written to. */
+KILN_API kiln_status kiln_tensor_array(kiln_tensor* tensor, kiln_array* array);
+
+/* --- Graphs ----------------------------------------------------------------------------------------------------- */
+
+/* What a graph file holds is told from its first bytes: `.kg` text, or the CBOR that kiln_graph_encode() gives.
+ * KILN_VERIFY_FAILED or KILN_INVALID_ARGUMENT with FILE:LINE:COLUMN of what is wrong. */
+KILN_API kiln_status kiln_graph_read(const char* path, kiln_graph** graph);
+/* The same of bytes in memory; `name` stands for the file in errors, NULL for "graph". */
+KILN_API kiln_status kiln_graph_parse(const void* data, size_t size, const char* name, kiln_graph** graph);
+/* As `.kg` text, and as bytes that are the same for equal graphs. */
+KILN_API kiln_status kiln_graph_text(kiln_graph* graph, kiln_bytes** text);
+KILN_API kiln_status kiln_graph_encode(kiln_graph* graph, kiln_bytes** bytes);
+
+/* Who chooses what the caller does not: the kernels' defaults, or the service's tuner. */
+enum {
+  KILN_MODE_DEFAULT = 0,
+  KILN_MODE_AUTOTUNE = 1, /* runs take the default at once, and what is better when it has been found behind them */
+  KILN_MODE_MAX = 2       /* the first run of some sizes waits for the tuner */
+};
+
+typedef struct kiln_graph_options {
+  size_t size;
+  const char* target;   /* "cpu" (default), "cuda", "amd", "interp", or one in full: "cuda:sm_90a" */
+  int32_t no_fuse;      /* 1: a launch for each op, to see what fusion does */
+  int32_t full;         /* 1: a kernel that cannot be compiled is an error; else its ops run apart */
+  uint32_t deadline_ms; /* of all of it together; 0: the daemon's default for each request */
+  int32_t mode;         /* KILN_MODE_DEFAULT, … */
+  uint32_t tune_budget_ms;
+  uint32_t tune_wait_ms; /* how long KILN_MODE_MAX waits; 0: until the tuner has answered */
+  kiln_cancel* cancel;
+} kiln_graph_options;
+
+/* Asks the daemon for the plan of the graph, and for all kernels of it that no cache has. The result is ready to run,
+ * for all sizes that the graph allows. */
+KILN_API kiln_status kiln_graph_compile(kiln_client* client, kiln_graph* graph, const kiln_graph_options* options,
+                                        kiln_compiled_graph** fn);
+
+/* An input or output of a compiled graph. */
+typedef struct kiln_tensor_info {
+  const char* name;
+  const char* text;     /* "f32[n, 784]" */
+  const int64_t* shape; /* `rank` extents; -1 of those that sizes decide */
+  int32_t rank;
+  kiln_type type;
+} kiln_tensor_info;
+
+/* Of bad handles 0. Inputs that are bound are not counted. */
+KILN_API size_t kiln_graph_input_count(kiln_compiled_graph* fn);
+KILN_API size_t kiln_graph_output_count(kiln_compiled_graph* fn);
+KILN_API size_t kiln_graph_launch_count(kiln_compiled_graph* fn);
+KILN_API kiln_status kiln_graph_input(kiln_compiled_graph* fn, size_t index, kiln_tensor_info* info);
+KILN_API kiln_status kiln_graph_output(kiln_compiled_graph* fn, size_t index, kiln_tensor_info* info);
+/* The input whose memory the output takes over where its array is writable; -1: none, and of bad handles. */
+KILN_API int64_t kiln_graph_donor(kiln_compiled_graph* fn, size_t output);
+/* The target in full, "cpu:znver5,…"; NULL of bad handles. */
+KILN_API const char* kiln_graph_target(kiln_compiled_graph* fn);
+
+/* A line that a kernel's `print` gives. Called while the run is, by one thread at a time; it must return. */
+typedef void (*kiln_print_fn)(const char* text, void* data);
+
+typedef struct kiln_run_options {
+  size_t size;
+  int32_t threads;             /* 0: OpenMP's default */
+  uint32_t size_count;         /* of `sizes` */
+  const kiln_named_int* sizes; /* of dims that no input says */
+  /* Most bytes that the run may ask for: arena, results, copies of inputs. 0: no limit. KILN_OUT_OF_MEMORY comes before
+   * anything is allocated, and names the largest values. */
+  uint64_t memory_limit;
+  kiln_cancel* cancel; /* is looked at between launches */
+  /* Of the device that the graph is compiled for: the run is queued, and the call returns. Inputs are row-major, of a
+   * GPU on it; they, the outputs and the graph's handle stay until the stream is done. What fails there is the error of
+   * kiln_stream_synchronise(). NULL: the run is done when the call returns. */
+  kiln_stream* stream;
+  kiln_print_fn print; /* NULL: to the standard error */
+  void* print_data;
+  double* launch_ms; /* takes how long each launch took: kiln_graph_launch_count() numbers; not with a stream */
+} kiln_run_options;
+
+/* Inputs in the order of the graph's, outputs into arrays of the caller's: writable, row-major, aligned, of the shapes
+ * that the sizes give. Inputs that are not row-major or not aligned are copied first; on a GPU those of the host are
+ * copied to it, and outputs of the host back. An output may be an input that is donated to it; else it overlaps no
+ * other array. The call allocates nothing of its own. Errors name the array with its shape and what the graph declares,
+ * or the launch with its source line; outputs then hold anything. */
+KILN_API kiln_status kiln_graph_run(kiln_compiled_graph* fn, const kiln_array* inputs, size_t input_count,
+                                    const kiln_array* outputs, size_t output_count, const kiln_run_options* options);
+/* The same with results in memory of their own, on the host: `output_count` handles. Nothing is donated, and there is
+ * no stream. */
+KILN_API kiln_status kiln_graph_results(kiln_compiled_graph* fn, const kiln_array* inputs, size_t input_count,
+                                        kiln_tensor** outputs, size_t output_count, const kiln_run_options* options);
+/* The shapes of all outputs for inputs of these types and shapes, one behind the other. `capacity`: numbers that
+ * `extents` has room for, at least the sum of the outputs' ranks. Data are not looked at. */
+KILN_API kiln_status kiln_graph_output_shapes(kiln_compiled_graph* fn, const kiln_array* inputs, size_t input_count,
+                                              int64_t* extents, size_t capacity, const kiln_run_options* options);
+
+/* Compiles what a run with such inputs would like best, and waits; nothing runs. With a mode it waits for the tuner
+ * too. */
+KILN_API kiln_status kiln_graph_prepare(kiln_compiled_graph* fn, const kiln_array* inputs, size_t input_count,
+                                        const kiln_run_options* options);
+
+/* Weights: a handle in which these inputs, by name, stay as they are. What can be computed of them alone is computed
+ * here, once. Its runs take the other inputs, in their order. Arrays are borrowed for as long as the new handle, and
+ * handles made of it, live; tensors of `owners`, one for each array or NULL, are kept by it in place of that. */
+KILN_API kiln_status kiln_graph_bind(kiln_compiled_graph* fn, const char* const* names, const kiln_array* arrays,
+                                     kiln_tensor* const* owners, size_t count, const kiln_run_options* options,
+                                     kiln_compiled_graph** bound);
+
+typedef struct kiln_graph_memory_need {
+  uint64_t arena;   /* bytes of intermediate values */
+  uint64_t results; /* of all outputs */
+  uint64_t bound;   /* that the handle keeps of bound inputs, whatever runs */
+} kiln_graph_memory_need;
+KILN_API kiln_status kiln_graph_memory(kiln_compiled_graph* fn, const kiln_array* inputs, size_t input_count,
+                                       const kiln_run_options* options, kiln_graph_memory_need* memory);
+/* For people: the launches, what each moves, and why the planner chose them. `sizes` of all dims, or none. */
+KILN_API kiln_status kiln_graph_explain(kiln_compiled_graph* fn, const kiln_named_int* sizes, size_t size_count,
+                                        kiln_bytes** text);
+/* For people: who lies in the arena when. `sizes` of all dims. */
+KILN_API kiln_status kiln_graph_memory_timeline(kiln_compiled_graph* fn, const kiln_named_int* sizes, size_t size_count,
+                                                kiln_bytes** text);
+
+/* --- Devices, streams ------------------------------------------------------------------------------------------- */
+
+/* `kind`: KILN_HOST of the processors, KILN_CUDA, KILN_AMD; `ordinal` as its driver counts. */
+KILN_API kiln_status kiln_device_open(uint32_t kind, int32_t ordinal, kiln_device** device);
+/* A queue of work beside others. `cores`: of processors, those that it runs on; NULL and 0: any. */
+KILN_API kiln_status kiln_stream_create(kiln_device* device, const int32_t* cores, size_t core_count,
+                                        kiln_stream** stream);
+/* Another library's stream, which stays that library's and outlives the handle: a CUstream, cudaStream_t, hipStream_t.
+ * Keep the handle for as long as runs go there: it has what they need. NULL: the driver's default stream. */
+KILN_API kiln_status kiln_stream_wrap(kiln_device* device, void* native, kiln_stream** stream);
+/* Waits for what was queued. The error names the launch that failed. */
+KILN_API kiln_status kiln_stream_synchronise(kiln_stream* stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,101 @@
+// Graphs as they are written, and compiling them.
+#include "errors.h"
+#include "graph_formats.h"
+#include "kiln/graph/binary.h"
+#include "kiln/graph/text.h"
+#include "kiln/wire/files.h"
+#include "modes.h"
+#include "objects.h"
+
+namespace kiln::c {
+namespace {
+
+Result<GraphOptions> graph_options(const kiln_graph_options& from) {
+  GraphOptions out;
+  out.target = text_or(from.target, "cpu");
+  out.fuse = from.no_fuse == 0;
+  out.full = from.full != 0;
+  out.deadline_ms = from.deadline_ms;
+  auto mode = mode_of(from.mode);
+  if (!mode) return mode.error();
+  out.mode = *mode;
+  out.tune_budget_ms = from.tune_budget_ms;
+  out.tune_wait_ms = from.tune_wait_ms;
+  if (from.cancel == nullptr) return out;
+  auto cancel = pin<CancelObject>(from.cancel, "cancel");
+  if (!cancel) return cancel.error();
+  out.cancel = (*cancel)->source.get_token();
+  return out;
+}
+
+Result<void> give_graph(Result<graph::Graph> read, kiln_graph** graph) {
+  if (!read) return read.error();
+  give<GraphObject>(graph, std::move(*read));
+  return {};
+}
+
+}  // namespace
+
+extern "C" {
+
+kiln_status kiln_graph_read(const char* path, kiln_graph** graph) {
+  return guarded([&]() -> Result<void> {
+    if (auto fine = check_pointer(path, "path"); !fine) return fine;
+    if (auto fine = check_pointer(graph, "graph"); !fine) return fine;
+    auto bytes = wire::read_text(path);
+    if (!bytes) return bytes.error();
+    return give_graph(read_graph(*bytes, path), graph);
+  });
+}
+
+kiln_status kiln_graph_parse(const void* data, size_t size, const char* name, kiln_graph** graph) {
+  return guarded([&]() -> Result<void> {
+    if (auto fine = check_pointer(data, size, "data"); !fine) return fine;
+    if (auto fine = check_pointer(graph, "graph"); !fine) return fine;
+    return give_graph(read_graph({static_cast<const char*>(data), size}, text_or(name, "graph")), graph);
+  });
+}
+
+kiln_status kiln_graph_text(kiln_graph* graph, kiln_bytes** text) {
+  return guarded([&]() -> Result<void> {
+    if (auto fine = check_pointer(text, "text"); !fine) return fine;
+    auto object = pin<GraphObject>(graph, "graph");
+    if (!object) return object.error();
+    give<BytesObject>(text, graph::print((*object)->graph));
+    return {};
+  });
+}
+
+kiln_status kiln_graph_encode(kiln_graph* graph, kiln_bytes** bytes) {
+  return guarded([&]() -> Result<void> {
+    if (auto fine = check_pointer(bytes, "bytes"); !fine) return fine;
+    auto object = pin<GraphObject>(graph, "graph");
+    if (!object) return object.error();
+    const std::vector<std::byte> encoded = graph::encode(graph::canonical((*object)->graph));
+    give<BytesObject>(bytes, std::string(reinterpret_cast<const char*>(encoded.data()), encoded.size()));
+    return {};
+  });
+}
+
+kiln_status kiln_graph_compile(kiln_client* client, kiln_graph* graph, const kiln_graph_options* options,
+                               kiln_compiled_graph** fn) {
+  return guarded([&]() -> Result<void> {
+    if (auto fine = check_pointer(fn, "fn"); !fine) return fine;
+    auto with = pin<ClientObject>(client, "client");
+    if (!with) return with.error();
+    auto what = pin<GraphObject>(graph, "graph");
+    if (!what) return what.error();
+    auto known = read_options(options, "kiln_graph_options");
+    if (!known) return known.error();
+    auto chosen = graph_options(*known);
+    if (!chosen) return chosen.error();
+    auto compiled = (*with)->client.compile((*what)->graph, *chosen);
+    if (!compiled) return compiled.error();
+    give<CompiledGraphObject>(fn, std::move(*compiled));
+    return {};
+  });
+}
+
+}  // extern "C"
+
+}  // namespace kiln::c

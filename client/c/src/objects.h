@@ -1,0 +1,91 @@
+// What stands behind the handles of kiln.h.
+#pragma once
+
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "handles.h"
+#include "kiln.h"
+#include "kiln/client/client.h"
+#include "kiln/client/gpu.h"
+#include "kiln/client/graph.h"
+
+namespace kiln::c {
+
+struct ClientObject final : Object {
+  static constexpr Kind kKind = Kind::kClient;
+  explicit ClientObject(ClientOptions options) : client(std::move(options)) {}
+  Client client;
+};
+
+struct BytesObject final : Object {
+  static constexpr Kind kKind = Kind::kBytes;
+  explicit BytesObject(std::string from) : bytes(std::move(from)) {}
+  std::string bytes;
+};
+
+struct CancelObject final : Object {
+  static constexpr Kind kKind = Kind::kCancel;
+  std::stop_source source;
+};
+
+struct GraphObject final : Object {
+  static constexpr Kind kKind = Kind::kGraph;
+  explicit GraphObject(graph::Graph from) : graph(std::move(from)) {}
+  graph::Graph graph;
+};
+
+// A place where arrays lie, as kiln_array says it.
+struct Place {
+  uint32_t device = KILN_HOST;
+  int32_t ordinal = 0;
+  bool operator==(const Place&) const = default;
+};
+std::string place_text(const Place& place);  // "the host", "cuda:0"
+
+struct CompiledGraphObject final : Object {
+  static constexpr Kind kKind = Kind::kCompiledGraph;
+  explicit CompiledGraphObject(CompiledGraph from);
+
+  // An input or output as kiln_tensor_info shows it.
+  struct Tensor {
+    std::string text;
+    std::vector<int64_t> shape;
+  };
+  CompiledGraph fn;
+  Place place;  // where a GPU's graph has its arrays
+  std::vector<Tensor> inputs, outputs;
+};
+
+struct TensorObject final : Object {
+  static constexpr Kind kKind = Kind::kTensor;
+  TensorObject(ArrayView from, Place where) : view(std::move(from)), place(where) {}
+  ArrayView view;  // with its owner
+  Place place;
+};
+
+struct DeviceObject final : Object {
+  static constexpr Kind kKind = Kind::kDevice;
+  explicit DeviceObject(Device from) : device(std::move(from)) {}
+  Device device;
+};
+
+struct StreamObject final : Object {
+  static constexpr Kind kKind = Kind::kStream;
+  explicit StreamObject(Stream from) : stream(std::move(from)), ordinal(stream.device().info().ordinal) {}
+  Stream stream;
+  int32_t ordinal;  // of its device
+};
+
+// A result's handle, which the caller owns.
+template <class T, class Handle, class... Args>
+void give(Handle** out, Args&&... args) {
+  *out = publish<Handle>(std::make_unique<T>(std::forward<Args>(args)...));
+}
+
+// Texts that may be absent.
+inline std::string text_or(const char* text, const char* otherwise) { return text ? text : otherwise; }
+
+}  // namespace kiln::c
