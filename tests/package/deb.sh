@@ -36,10 +36,15 @@ for file in usr/bin/kiln usr/bin/kilnd usr/bin/kiln-tune usr/libexec/kiln/kiln-w
   'usr/lib/libkiln.so.[0-9.]*' usr/include/kiln.h usr/lib/pkgconfig/kiln.pc; do
   grep -q " \./$file$" "$work/contents" || fail "$file is missing"
 done
-# Everything is root's and in /usr; nothing is an administrator's to edit, and no script runs at installation.
+# Everything is root's and in /usr; nothing is an administrator's to edit, and scripts at installation only tell the linker.
 if awk '$2 != "root/root" || $6 !~ /^\.\/usr\//' "$work/contents" | grep .; then fail "files out of place"; fi
-control=$(dpkg-deb --ctrl-tarfile "$deb" | tar -t | grep -vxE '\./|\./(control|md5sums|shlibs|triggers)|(control|md5sums)' || true)
+dpkg-deb -e "$deb" "$work/control"
+control=$(ls "$work/control" | grep -vxE 'control|md5sums|shlibs|triggers|postinst|postrm' || true)
 [ -z "$control" ] || fail "control files: $control"
+for script in postinst postrm; do
+  commands=$(grep -vE '^[[:space:]]*(#|set -e$|if \[ "\$1" = "?[a-z]+"? \]|then$|fi$|ldconfig$|$)' "$work/control/$script" || true)
+  [ -z "$commands" ] || fail "$script does more than to call ldconfig: $commands"
+done
 [ "$(find "$work/unpacked" -type f -perm /022 | wc -l)" = 0 ] || fail "files that others may write"
 
 for program in usr/bin/kiln usr/bin/kilnd usr/bin/kiln-tune usr/libexec/kiln/kiln-worker usr/libexec/kiln/kiln-runner; do
