@@ -95,8 +95,13 @@ typedef struct kiln_cancel kiln_cancel;
 typedef struct kiln_graph kiln_graph;
 typedef struct kiln_compiled_graph kiln_compiled_graph;
 typedef struct kiln_tensor kiln_tensor;
+typedef struct kiln_kernel kiln_kernel;
+typedef struct kiln_function kiln_function;
 typedef struct kiln_device kiln_device;
 typedef struct kiln_stream kiln_stream;
+typedef struct kiln_event kiln_event;
+typedef struct kiln_recording kiln_recording;
+typedef struct kiln_memory kiln_memory;
 
 /* Gives any handle back; NULL is fine. KILN_INVALID_ARGUMENT: it is none, or was freed before. */
 KILN_API kiln_status kiln_free(void* handle);
@@ -312,10 +317,136 @@ KILN_API kiln_status kiln_graph_explain(kiln_compiled_graph* fn, const kiln_name
 KILN_API kiln_status kiln_graph_memory_timeline(kiln_compiled_graph* fn, const kiln_named_int* sizes, size_t size_count,
                                                 kiln_bytes** text);
 
-/* --- Devices, streams ------------------------------------------------------------------------------------------- */
+/* --- Kernels ---------------------------------------------------------------------------------------------------- */
 
+/* What a kernel file holds is told from its first bytes: `.kiln` text, or what kiln_kernel_encode() gives. The kernel
+ * is verified. KILN_VERIFY_FAILED or KILN_INVALID_ARGUMENT with FILE:LINE:COLUMN of what is wrong. */
+KILN_API kiln_status kiln_kernel_read(const char* path, kiln_kernel** kernel);
+/* The same of bytes in memory; `name` stands for the file in errors, NULL for "kernel". */
+KILN_API kiln_status kiln_kernel_parse(const void* data, size_t size, const char* name, kiln_kernel** kernel);
+/* One of the kernel library, by its name in docs/use/kernels.md. */
+KILN_API kiln_status kiln_kernel_library(const char* name, kiln_kernel** kernel);
+KILN_API kiln_status kiln_kernel_text(kiln_kernel* kernel, kiln_bytes** text);
+KILN_API kiln_status kiln_kernel_encode(kiln_kernel* kernel, kiln_bytes** bytes);
+/* NULL of bad handles. */
+KILN_API const char* kiln_kernel_name(kiln_kernel* kernel);
+
+typedef struct kiln_param_info {
+  const char* name;
+  kiln_type type;     /* of the scalar, or of the elements behind the pointer */
+  int32_t is_pointer; /* 1: an array */
+  int32_t read_only;  /* 1: an array that the kernel does not write to */
+} kiln_param_info;
+/* Of bad handles 0. */
+KILN_API size_t kiln_kernel_param_count(kiln_kernel* kernel);
+KILN_API kiln_status kiln_kernel_param(kiln_kernel* kernel, size_t index, kiln_param_info* info);
+
+typedef struct kiln_kernel_options {
+  size_t size;
+  const char* target;               /* as in kiln_graph_options */
+  const kiln_named_int* constexprs; /* the config: constexprs, and schedule options of docs/reference/schedule.md */
+  uint32_t constexpr_count;
+  uint32_t deadline_ms; /* 0: the daemon's default */
+  int32_t mode;         /* KILN_MODE_DEFAULT, … */
+  uint32_t tune_budget_ms;
+  uint32_t tune_wait_ms;
+  int32_t quick_start; /* 1: of a CPU, begin with code that compiles faster and runs slower; better code follows */
+} kiln_kernel_options;
+
+/* A kernel ready to launch. A repeated call for the same kernel asks the daemon again. */
+KILN_API kiln_status kiln_kernel_compile(kiln_client* client, kiln_kernel* kernel, const kiln_kernel_options* options,
+                                         kiln_function** fn);
+
+/* Of code that is compiled for later or for another machine. */
+typedef struct kiln_ahead_options {
+  size_t size;
+  const char* target; /* as in kiln_graph_options, but not "interp" */
+  const kiln_named_int* constexprs;
+  uint32_t constexpr_count;
+  uint32_t fact_count;
+  const char* const* facts; /* by parameter: "none", "align16" of pointers, "x8", "x16", "one" of ints. The code is
+                             * sound only for arguments of which they hold. */
+  const char* emit;         /* "so" (default): what kiln_function_load() takes; docs/use/cli.md has the others */
+  uint32_t deadline_ms;
+  uint32_t ignored;
+} kiln_ahead_options;
+KILN_API kiln_status kiln_kernel_compile_ahead(kiln_client* client, kiln_kernel* kernel,
+                                               const kiln_ahead_options* options, kiln_bytes** code,
+                                               kiln_bytes** metadata);
+/* A function of such code, without a daemon. The kernel must be the one that it was compiled from; a launch whose
+ * arguments break its facts is an error. */
+KILN_API kiln_status kiln_function_load(kiln_kernel* kernel, const void* code, size_t code_size, const char* metadata,
+                                        size_t metadata_size, kiln_function** fn);
+
+/* What a launch passes for one parameter. */
+enum {
+  KILN_ARG_POINTER = 1, /* of an array: value.pointer; NULL only where it has 0 elements */
+  KILN_ARG_INT = 2,     /* of an int or i1: value.i, which the parameter's type must have */
+  KILN_ARG_UINT = 3,    /* the same: value.u */
+  KILN_ARG_FLOAT = 4    /* of a float: value.f, rounded to the parameter's type */
+};
+typedef struct kiln_argument {
+  uint32_t kind;  /* KILN_ARG_POINTER, … */
+  kiln_type type; /* of a pointer: of its elements, which must be the parameter's; KILN_NO_TYPE: not checked */
+  union {
+    void* pointer;
+    int64_t i;
+    uint64_t u;
+    double f;
+  } value;
+  int64_t extent;  /* of a pointer: elements behind it; -1: not known */
+  uint32_t device; /* of a pointer: KILN_HOST, …, where the function must run */
+  int32_t ordinal;
+} kiln_argument;
+
+typedef struct kiln_launch_options {
+  size_t size;
+  int32_t threads;     /* 0: OpenMP's default */
+  int32_t grid_is_set; /* 1: `grid` in place of the kernel's own */
+  uint32_t grid[3];
+  uint32_t ignored;
+  kiln_stream* stream; /* NULL: the device's default stream; of a CPU and the interpreter, done on return */
+  kiln_print_fn print; /* of a GPU it is called by who waits for the launch. NULL: to the standard error */
+  void* print_data;
+} kiln_launch_options;
+
+/* Arguments in the order of the parameters. On a GPU, and on a stream of a CPU, the launch is queued, arrays and the
+ * function's handle must stay until it is done, and what goes wrong is the error of a later synchronisation. */
+KILN_API kiln_status kiln_function_launch(kiln_function* fn, const kiln_argument* arguments, size_t count,
+                                          const kiln_launch_options* options);
+/* Compiles the best code for such arguments, and waits; with a mode it waits for the tuner too. Nothing runs. */
+KILN_API kiln_status kiln_function_prepare(kiln_function* fn, const kiln_argument* arguments, size_t count);
+/* The config that a launch with these arguments takes now, a line "NAME=VALUE" for each constexpr and option. No
+ * arguments (NULL and 0): the one that it was compiled with. */
+KILN_API kiln_status kiln_function_config(kiln_function* fn, const kiln_argument* arguments, size_t count,
+                                          kiln_bytes** text);
+/* As JSON: docs/reference/artifact.md. */
+KILN_API kiln_status kiln_function_metadata(kiln_function* fn, kiln_bytes** json);
+
+/* --- Devices, streams, events, memory --------------------------------------------------------------------------- */
+
+/* How many devices of a kind there are: KILN_HOST has 1. KILN_UNAVAILABLE or another status where there is no driver.
+ */
+KILN_API kiln_status kiln_device_count(uint32_t kind, size_t* count);
 /* `kind`: KILN_HOST of the processors, KILN_CUDA, KILN_AMD; `ordinal` as its driver counts. */
 KILN_API kiln_status kiln_device_open(uint32_t kind, int32_t ordinal, kiln_device** device);
+
+typedef struct kiln_device_info {
+  const char* name;   /* "NVIDIA H200" */
+  const char* target; /* what kernels are compiled for: "cuda:sm_90a" */
+  uint64_t memory_bytes;
+  uint64_t cache_bytes; /* of the last cache before memory; 0: not known */
+  uint32_t kind;
+  int32_t ordinal;
+  uint32_t multiprocessors; /* of CPUs: processors that this process may run on */
+  uint32_t shared_bytes;    /* shared memory that one block may have */
+  int32_t driver_version;
+  uint32_t ignored;
+} kiln_device_info;
+KILN_API kiln_status kiln_device_get_info(kiln_device* device, kiln_device_info* info);
+/* Waits for all work of the device. */
+KILN_API kiln_status kiln_device_synchronise(kiln_device* device);
+
 /* A queue of work beside others. `cores`: of processors, those that it runs on; NULL and 0: any. */
 KILN_API kiln_status kiln_stream_create(kiln_device* device, const int32_t* cores, size_t core_count,
                                         kiln_stream** stream);
@@ -324,6 +455,46 @@ KILN_API kiln_status kiln_stream_create(kiln_device* device, const int32_t* core
 KILN_API kiln_status kiln_stream_wrap(kiln_device* device, void* native, kiln_stream** stream);
 /* Waits for what was queued. The error names the launch that failed. */
 KILN_API kiln_status kiln_stream_synchronise(kiln_stream* stream);
+/* The processors of this process in `parts` disjoint parts of neighbours, as even as can be: `cores` takes them part by
+ * part, and counts[i] says how many part i has. KILN_INVALID_ARGUMENT: there are fewer processors than parts, or more
+ * than `capacity`. */
+KILN_API kiln_status kiln_split_cores(int32_t parts, int32_t* cores, size_t capacity, size_t* counts);
+
+/* A point in a stream's work. One that was never recorded is reached. */
+KILN_API kiln_status kiln_event_create(kiln_device* device, kiln_event** event);
+/* Moves it behind what the stream has now. */
+KILN_API kiln_status kiln_event_record(kiln_event* event, kiln_stream* stream);
+KILN_API kiln_status kiln_event_synchronise(kiln_event* event);
+/* 1 in `done` where the point is reached, else 0; does not wait. */
+KILN_API kiln_status kiln_event_is_done(kiln_event* event, int32_t* done);
+/* What is queued on the stream from now on waits for the event. */
+KILN_API kiln_status kiln_event_hold_back(kiln_event* event, kiln_stream* stream);
+/* Between two events that are done. */
+KILN_API kiln_status kiln_event_elapsed_ms(kiln_event* from, kiln_event* to, float* milliseconds);
+
+/* Launches and copies recorded once, and queued again as one. What `work` queues on the stream is recorded and not run;
+ * where it gives a status that is not KILN_OK, that is the result. The stream is one of kiln_stream_create() or
+ * kiln_stream_wrap(). Arrays stay as long as the recording is replayed. */
+typedef kiln_status (*kiln_work_fn)(void* data);
+KILN_API kiln_status kiln_recording_capture(kiln_stream* stream, kiln_work_fn work, void* data,
+                                            kiln_recording** recording);
+/* One recording runs one replay at a time. */
+KILN_API kiln_status kiln_recording_replay(kiln_recording* recording, kiln_stream* stream);
+
+/* Memory of a device; given back with the handle, once the device is done with what was queued before. */
+KILN_API kiln_status kiln_memory_allocate(kiln_device* device, uint64_t bytes, kiln_memory** memory);
+/* Its address on the device; NULL and 0 of bad handles. */
+KILN_API void* kiln_memory_data(kiln_memory* memory);
+KILN_API uint64_t kiln_memory_size(kiln_memory* memory);
+/* `bytes` from or to the memory's begin. With a stream they are queued, and the host's bytes stay until it has run;
+ * NULL: done on return, on the default stream. */
+KILN_API kiln_status kiln_memory_copy_from_host(kiln_memory* memory, const void* host, uint64_t bytes,
+                                                kiln_stream* stream);
+KILN_API kiln_status kiln_memory_copy_to_host(kiln_memory* memory, void* host, uint64_t bytes, kiln_stream* stream);
+/* All of `from` to the begin of memory that is at least as large: of the same kind of device, or of the host to one. */
+KILN_API kiln_status kiln_memory_copy(kiln_memory* to, kiln_memory* from, kiln_stream* stream);
+/* Sets every byte. */
+KILN_API kiln_status kiln_memory_fill(kiln_memory* memory, uint8_t value, kiln_stream* stream);
 
 #ifdef __cplusplus
 }

@@ -25,6 +25,13 @@ Result<std::string> device_kind(uint32_t device) {
 
 uint32_t device_of(std::string_view kind) { return kind == "cuda" ? KILN_CUDA : kind == "amd" ? KILN_AMD : KILN_HOST; }
 
+Place place_of(const Device& device) { return {device_of(device.info().kind), device.info().ordinal}; }
+
+StreamObject::StreamObject(Stream from) : stream(std::move(from)), place(place_of(stream.device())) {}
+
+MemoryObject::MemoryObject(DeviceMemory from, Device of)
+    : memory(std::move(from)), device(std::move(of)), place(place_of(device)) {}
+
 std::string place_text(const Place& place) {
   if (place.device == KILN_HOST) return "the host";
   const auto kind = device_kind(place.device);

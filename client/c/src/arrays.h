@@ -15,8 +15,9 @@ Result<dsl::ElementType> element_of(kiln_type type, const char* what);
 kiln_type type_of(dsl::ElementType element);
 // "cuda", "amd"; "cpu" of the host.
 Result<std::string> device_kind(uint32_t device);
-// Where a device's memory is: a target's or a DeviceInfo's kind.
+// Of a target's or a DeviceInfo's kind.
 uint32_t device_of(std::string_view kind);
+Place place_of(const Device& device);
 
 // What an array is called in errors: "input 3 (`w`)", made only when there is one.
 struct ArrayName {

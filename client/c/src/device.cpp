@@ -6,6 +6,18 @@ namespace kiln::c {
 
 extern "C" {
 
+kiln_status kiln_device_count(uint32_t kind, size_t* count) {
+  return guarded([&]() -> Result<void> {
+    if (auto fine = check_pointer(count, "count"); !fine) return fine;
+    auto name = device_kind(kind);
+    if (!name) return name.error();
+    auto found = devices(*name);
+    if (!found) return found.error();
+    *count = found->size();
+    return {};
+  });
+}
+
 kiln_status kiln_device_open(uint32_t kind, int32_t ordinal, kiln_device** device) {
   return guarded([&]() -> Result<void> {
     if (auto fine = check_pointer(device, "device"); !fine) return fine;
@@ -15,6 +27,34 @@ kiln_status kiln_device_open(uint32_t kind, int32_t ordinal, kiln_device** devic
     if (!opened) return opened.error();
     give<DeviceObject>(device, std::move(*opened));
     return {};
+  });
+}
+
+kiln_status kiln_device_get_info(kiln_device* device, kiln_device_info* info) {
+  return guarded([&]() -> Result<void> {
+    if (auto fine = check_pointer(info, "info"); !fine) return fine;
+    auto object = pin<DeviceObject>(device, "device");
+    if (!object) return object.error();
+    const DeviceInfo& known = (*object)->device.info();
+    *info = {};
+    info->name = known.name.c_str();
+    info->target = known.target.c_str();
+    info->memory_bytes = known.memory_bytes;
+    info->cache_bytes = known.cache_bytes;
+    info->kind = device_of(known.kind);
+    info->ordinal = known.ordinal;
+    info->multiprocessors = known.multiprocessors;
+    info->shared_bytes = known.shared_bytes;
+    info->driver_version = known.driver_version;
+    return {};
+  });
+}
+
+kiln_status kiln_device_synchronise(kiln_device* device) {
+  return guarded([&]() -> Result<void> {
+    auto object = pin<DeviceObject>(device, "device");
+    if (!object) return object.error();
+    return (*object)->device.synchronise();
   });
 }
 
@@ -36,11 +76,14 @@ kiln_status kiln_stream_wrap(kiln_device* device, void* native, kiln_stream** st
     if (auto fine = check_pointer(stream, "stream"); !fine) return fine;
     auto on = pin<DeviceObject>(device, "device");
     if (!on) return on.error();
-    if (device_of((*on)->device.info().kind) == KILN_HOST) {
+    if (native == nullptr) {
+      give<StreamObject>(stream, (*on)->device.default_stream());
+      return {};
+    }
+    if (place_of((*on)->device).device == KILN_HOST) {
       return invalid_argument("streams of processors are Kiln's own: no other library has one to wrap");
     }
-    give<StreamObject>(stream,
-                       native == nullptr ? (*on)->device.default_stream() : Stream::wrap((*on)->device, native));
+    give<StreamObject>(stream, Stream::wrap((*on)->device, native));
     return {};
   });
 }
@@ -50,6 +93,26 @@ kiln_status kiln_stream_synchronise(kiln_stream* stream) {
     auto object = pin<StreamObject>(stream, "stream");
     if (!object) return object.error();
     return (*object)->stream.synchronise();
+  });
+}
+
+kiln_status kiln_split_cores(int32_t parts, int32_t* cores, size_t capacity, size_t* counts) {
+  return guarded([&]() -> Result<void> {
+    if (auto fine = check_pointer(cores, "cores"); !fine) return fine;
+    if (auto fine = check_pointer(counts, "counts"); !fine) return fine;
+    auto split = split_cores(parts);
+    if (!split) return split.error();
+    size_t all = 0;
+    for (const auto& part : *split) all += part.size();
+    if (all > capacity) {
+      return invalid_argument("there are " + std::to_string(all) + " processors, and `cores` has room for " +
+                              std::to_string(capacity));
+    }
+    for (const auto& part : *split) {
+      cores = std::copy(part.begin(), part.end(), cores);
+      *counts++ = part.size();
+    }
+    return {};
   });
 }
 

@@ -16,7 +16,22 @@
 
 namespace kiln::c {
 
-enum class Kind : uint8_t { kNone, kClient, kBytes, kCancel, kGraph, kCompiledGraph, kTensor, kDevice, kStream };
+enum class Kind : uint8_t {
+  kNone,
+  kClient,
+  kBytes,
+  kCancel,
+  kGraph,
+  kCompiledGraph,
+  kTensor,
+  kKernel,
+  kFunction,
+  kDevice,
+  kStream,
+  kEvent,
+  kRecording,
+  kMemory,
+};
 const char* kind_name(Kind kind);  // as in kiln.h: "kiln_graph"
 
 // What a handle stands for. A type T of them says `static constexpr Kind kKind`.

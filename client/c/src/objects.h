@@ -66,6 +66,19 @@ struct TensorObject final : Object {
   Place place;
 };
 
+struct KernelObject final : Object {
+  static constexpr Kind kKind = Kind::kKernel;
+  explicit KernelObject(dsl::Kernel from) : kernel(std::move(from)) {}
+  dsl::Kernel kernel;
+};
+
+struct FunctionObject final : Object {
+  static constexpr Kind kKind = Kind::kFunction;
+  FunctionObject(UntypedFunction from, std::string_view target);
+  UntypedFunction fn;
+  Place place;  // where a GPU's function has its arrays
+};
+
 struct DeviceObject final : Object {
   static constexpr Kind kKind = Kind::kDevice;
   explicit DeviceObject(Device from) : device(std::move(from)) {}
@@ -74,9 +87,31 @@ struct DeviceObject final : Object {
 
 struct StreamObject final : Object {
   static constexpr Kind kKind = Kind::kStream;
-  explicit StreamObject(Stream from) : stream(std::move(from)), ordinal(stream.device().info().ordinal) {}
+  explicit StreamObject(Stream from);
   Stream stream;
-  int32_t ordinal;  // of its device
+  Place place;
+};
+
+struct EventObject final : Object {
+  static constexpr Kind kKind = Kind::kEvent;
+  explicit EventObject(Event from, Place where) : event(std::move(from)), place(where) {}
+  Event event;
+  Place place;
+};
+
+struct RecordingObject final : Object {
+  static constexpr Kind kKind = Kind::kRecording;
+  RecordingObject(Recording from, Place where) : recording(std::move(from)), place(where) {}
+  Recording recording;
+  Place place;
+};
+
+struct MemoryObject final : Object {
+  static constexpr Kind kKind = Kind::kMemory;
+  MemoryObject(DeviceMemory from, Device of);
+  DeviceMemory memory;
+  Device device;
+  Place place;
 };
 
 // A result's handle, which the caller owns.

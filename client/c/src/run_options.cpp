@@ -45,7 +45,7 @@ Result<void> KnownRunOptions::read(const kiln_run_options* given, Place& place) 
     if (!stream) return stream.error();
     stream_ = std::move(*stream);
     options.stream = &stream_->stream;
-    if (place.device != KILN_HOST) place.ordinal = stream_->ordinal;
+    if (place.device == stream_->place.device) place = stream_->place;
   }
   if (known->launch_ms != nullptr) {
     options.launch_ms = &times_;

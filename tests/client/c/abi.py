@@ -48,8 +48,8 @@ def read_header():
         name = re.search(r"(kiln_\w+)\(", one_line(declaration)).group(1)
         functions[name] = one_line(declaration)
     structs = {}
+    text = re.sub(r"union \{.*?\}\s*(\w+);", r"union_ \1;", text, flags=re.DOTALL)
     for name, body in re.findall(r"typedef struct (\w+) \{(.*?)\}\s*\w+;", text, flags=re.DOTALL):
-        body = re.sub(r"union \{.*?\}\s*(\w+);", r"union_ \1;", body, flags=re.DOTALL)
         structs[name] = re.findall(r"(\w+)(?:\[\w+\])?;", body)
     numbers = re.findall(r"^\s*(KILN_\w+) = ", text, flags=re.MULTILINE)
     return functions, structs, numbers

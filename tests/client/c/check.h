@@ -31,7 +31,7 @@ static int failures = 0;
     }                                                                                                                 \
   } while (0)
 
-static kiln_array array_of(void* data, kiln_type type, int32_t rank, const int64_t* shape) {
+static inline kiln_array array_of(void* data, kiln_type type, int32_t rank, const int64_t* shape) {
   kiln_array out = {0};
   out.data = data;
   out.shape = shape;
@@ -40,7 +40,7 @@ static kiln_array array_of(void* data, kiln_type type, int32_t rank, const int64
   return out;
 }
 
-static kiln_array output_of(void* data, kiln_type type, int32_t rank, const int64_t* shape) {
+static inline kiln_array output_of(void* data, kiln_type type, int32_t rank, const int64_t* shape) {
   kiln_array out = array_of(data, type, rank, shape);
   out.flags = KILN_WRITABLE;
   return out;
