@@ -111,6 +111,7 @@ def parametric(r, name):
     a = r.int(1, 8) / 8
     return {"gelu": {"self": x, "approximate": r.pick(["none", "tanh"])}, "leaky_relu": {"self": x, "negative_slope": a},
             "elu": {"self": x, "alpha": a, "scale": r.pick([1, 1.5]), "input_scale": r.pick([1, 0.5]), "slack": coarse(x)},
+            "logit": {"self": torch.sigmoid(x), "eps": r.pick([None, 0.125]), "slack": coarse(x) * 4},
             "hardtanh": {"self": x, "min_val": -a, "max_val": a}, "softplus": {"self": x, "beta": r.pick([1, 2, 0.5]), "threshold": 1e9, "slack": coarse(x)},
             "bernoulli.p": {"self": r.normal([40, 50]), "p": a}, "dropout": {"input": r.normal([40, 50], r.wide()), "p": a / 2, "train": r.chance()},
             "native_dropout": {"input": r.normal([40, 50], r.wide()), "p": a / 2, "train": r.pick([True, False])}}[name]
@@ -291,7 +292,7 @@ def dropped(case, got, expected):
 
 
 def tossed(case, got, expected):
-    return "" if abs(float(got[0].double().mean()) - case["p"]) < 0.05 and got[0].dtype == torch.bool else "not as many"
+    return "" if abs(float(got[0].double().mean()) - case["p"]) < 0.05 and got[0].dtype == expected[0].dtype else "not as many"
 
 
 properties.update({"aten::empty.memory_format": shape_and_type, "aten::empty_strided": shape_and_type, "aten::rand": uniform, "aten::randn": gaussian,

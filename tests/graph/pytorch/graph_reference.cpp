@@ -1,14 +1,18 @@
 // graph_reference: what scripts that compare graphs with PyTorch ask, without a process for each graph.
 //
 // A request is a line of JSON, then the bytes of its inputs, one behind the other:
-//   graph    the text of a graph
+//   graph    the text of a graph; or
+//   program  a program of ATen calls (aten_json.h)
 //   passes   done in order: "decompose", "recognise", "simplify", "vjp NAME…", "jvp NAME…"
-//   inputs   {"name", "shape"}; of the graph that the passes give. Left out: nothing is evaluated
+//   inputs   {"name", "shape"}; of the graph that the passes give. Left out: nothing is evaluated. The seed and offset
+//   of a
+//            program's random numbers are 0 where they are not among them
 //   sizes    of dims that no input says
 // or {"aten": true}, which asks for the table of ATen operators. The answer is a line of JSON, then the bytes of its
 // outputs:
 //   error    the message; nothing else then
 //   outputs  {"name", "type", "shape"}, with numbers for extents where they were evaluated
+//   inputs   names, of what was evaluated
 //   found    by op, what recognise() found
 //   text     of the graph after the passes
 #include <cstdio>
@@ -17,6 +21,7 @@
 #include <sstream>
 
 #include "aten/aten.h"
+#include "aten_json.h"
 #include "kiln/graph/decompose.h"
 #include "kiln/graph/differentiate.h"
 #include "kiln/graph/evaluate.h"
@@ -76,6 +81,10 @@ size_t size_in_bytes(const Array& array) {
 
 Result<std::vector<Array>> inputs_of(const Graph& graph, const Json& given, std::istream& in) {
   std::vector<Array> out(graph.main().inputs.size());
+  for (size_t i = 0; i < out.size(); ++i) {
+    const std::string& name = graph.main().inputs[i].name;
+    if (name == "seed" || name == "offset") out[i] = own(ElementType::kU64, {});
+  }
   for (const Json& each : given) {
     const auto name = each["name"].get<std::string>();
     size_t place = 0;
@@ -89,9 +98,16 @@ Result<std::vector<Array>> inputs_of(const Graph& graph, const Json& given, std:
   return out;
 }
 
+Result<Graph> graph_asked(const Json& request) {
+  if (!request.contains("program")) return parse(request["graph"].get<std::string>(), "graph");
+  auto program = aten_program(request["program"]);
+  if (!program) return program.error();
+  return graph_of(*program);
+}
+
 Answer answer(const Json& request, std::istream& in) {
   if (request.contains("aten")) return aten();
-  auto graph = parse(request["graph"].get<std::string>(), "graph");
+  auto graph = graph_asked(request);
   Answer out;
   Json found = Json::object();
   for (size_t i = 0; graph && i < request["passes"].size(); ++i) {
@@ -116,6 +132,7 @@ Answer answer(const Json& request, std::istream& in) {
   }
   auto inputs = inputs_of(*graph, request["inputs"], in);
   if (!inputs) return failure(inputs.error().message);
+  for (const Input& input : graph->main().inputs) out.json["inputs"].push_back(input.name);
   const auto sizes = request.value("sizes", std::map<std::string, int64_t>());
   auto outputs = evaluate(*graph, *inputs, sizes);
   if (!outputs) return failure(outputs.error().message);

@@ -34,7 +34,11 @@ class Reference:
     """graph_reference: a process that graphs are sent to."""
 
     def __init__(self, program):
-        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.program = program
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen([self.program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def ask(self, request, data=b""):
         self.process.stdin.write(json.dumps({**request, "bytes": len(data)}).encode() + b"\n" + data)
@@ -48,20 +52,21 @@ class Reference:
         return answer
 
     def evaluate(self, graph, inputs, passes=(), sizes=None):
-        """Outputs by name, of inputs by name; and what recognise found."""
+        """Outputs by name, of inputs by name; and what recognise found. `graph` is the text of one, or the JSON of a program."""
         given = [{"name": name, "shape": list(x.shape)} for name, x in inputs.items()]
-        request = {"graph": graph, "passes": list(passes), "inputs": given, "sizes": sizes or {}}
+        request = {"program" if isinstance(graph, dict) else "graph": graph, "passes": list(passes), "inputs": given, "sizes": sizes or {}}
         answer = self.ask(request, b"".join(to_bytes(x) for x in inputs.values()))
         out = {}
         for each in answer["outputs"]:
             dtype = TORCH[each["type"]]
             size = math.prod(each["shape"]) * dtype.itemsize
             out[each["name"]] = from_bytes(self.process.stdout.read(size), dtype, each["shape"])
+        self.inputs = answer.get("inputs") or []  # of the graph
         return out, answer["found"]
 
     def passed(self, graph, passes=()):
         """The graph's text after passes, and the types of its outputs."""
-        return self.ask({"graph": graph, "passes": list(passes)})
+        return self.ask({"program" if isinstance(graph, dict) else "graph": graph, "passes": list(passes)})
 
 
 def type_text(x):
