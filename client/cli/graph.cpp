@@ -1,24 +1,16 @@
 #include "graph.h"
 
-#include "kiln/graph/text.h"
-#include "kiln/wire/files.h"
-
 namespace kiln::cli {
-
-Result<graph::Graph> load_graph(const std::string& file) {
-  auto text = wire::read_text(file);
-  if (!text) return text.error();
-  return graph::parse(*text, file);
-}
-
 namespace {
 
 using Action = std::function<Result<void>()>;
 
+constexpr const char* kFileHelp = "A graph as text (.kg), or a model of PyTorch's (.pt2)";
+
 void add_file_commands(CLI::App& graph, GraphFileFlags& flags, Action& action) {
   const auto add = [&](const char* name, const char* help, Result<void> (*function)(const GraphFileFlags&)) {
     CLI::App* command = graph.add_subcommand(name, help);
-    command->add_option("file", flags.file, "Graph in text form (.kg)")->required();
+    command->add_option("file", flags.file, kFileHelp)->required();
     command->callback([&flags, &action, function] { action = [&flags, function] { return function(flags); }; });
     return command;
   };
@@ -51,20 +43,20 @@ constexpr const char* kTargetHelp = "cpu, cuda, amd or interp, or one in full as
 
 void add_compiled_commands(CLI::App& graph, GraphFlags& flags, Action& action) {
   CLI::App* explain = graph.add_subcommand("explain", "Print what a graph is compiled to: launches, bytes, and why");
-  explain->add_option("file", flags.explain.file, "Graph in text form (.kg)")->required();
+  explain->add_option("file", flags.explain.file, kFileHelp)->required();
   explain->add_option("--size", flags.explain.sizes, "n=128: bytes as numbers, of dims that are given")
       ->allow_extra_args(false);
   add_target(*explain, flags.explain.compiled, kTargetHelp);
   explain->callback([&] { action = [&] { return explain_graph(flags.explain); }; });
 
   CLI::App* memory = graph.add_subcommand("memory", "Print who lies in a compiled graph's arena when, and its peak");
-  memory->add_option("file", flags.memory.file, "Graph in text form (.kg)")->required();
+  memory->add_option("file", flags.memory.file, kFileHelp)->required();
   memory->add_option("--size", flags.memory.sizes, "n=128: of each dim")->allow_extra_args(false);
   add_target(*memory, flags.memory.compiled, kTargetHelp);
   memory->callback([&] { action = [&] { return print_graph_memory(flags.memory); }; });
 
   CLI::App* draw = graph.add_subcommand("draw", "Draw a graph, or write a page with text, drawing and launches");
-  draw->add_option("file", flags.draw.file, "Graph in text form (.kg)")->required();
+  draw->add_option("file", flags.draw.file, kFileHelp)->required();
   draw->add_option("-o,--output", flags.draw.output, "FILE.dot, FILE.svg (by Graphviz) or FILE.html")->required();
   draw->add_flag("--no-views", flags.draw.no_views, "Views as labels of edges");
   draw->add_option("--size", flags.draw.sizes, "n=128: bytes as numbers, of dims that are given")
@@ -74,7 +66,7 @@ void add_compiled_commands(CLI::App& graph, GraphFlags& flags, Action& action) {
   draw->callback([&] { action = [&] { return draw_graph(flags.draw); }; });
 
   CLI::App* bench = graph.add_subcommand("bench", "Time a graph, compiled, on random inputs");
-  bench->add_option("file", flags.bench.file, "Graph in text form (.kg)")->required();
+  bench->add_option("file", flags.bench.file, kFileHelp)->required();
   bench->add_option("--size", flags.bench.sizes, "n=128: of each dim that the inputs mention")->allow_extra_args(false);
   bench->add_option("--repeat", flags.bench.repeat, "Runs that are timed")->check(CLI::Range(1, 1'000'000));
   bench->add_option("--threads", flags.bench.compiled.threads, "0: as OpenMP likes")->check(CLI::NonNegativeNumber);
@@ -89,7 +81,7 @@ void add_compiled_commands(CLI::App& graph, GraphFlags& flags, Action& action) {
 
 void add_cut_command(CLI::App& graph, GraphCutFlags& flags, Action& action) {
   CLI::App* cut = graph.add_subcommand("cut", "Print what a gradient keeps from the forward pass and computes again");
-  cut->add_option("file", flags.file, "Graph in text form (.kg)")->required();
+  cut->add_option("file", flags.file, kFileHelp)->required();
   cut->add_option("--by", flags.by, "An input that gradients are taken by; without it all of floats")
       ->allow_extra_args(false);
   cut->add_option("--budget", flags.budget_bytes, "Keep at most so many bytes beside inputs and outputs")
@@ -101,14 +93,14 @@ void add_cut_command(CLI::App& graph, GraphCutFlags& flags, Action& action) {
 }  // namespace
 
 void add_graph_commands(CLI::App& app, GraphFlags& flags, Action& action) {
-  CLI::App* graph = app.add_subcommand("graph", "Graphs in text form (.kg)");
+  CLI::App* graph = app.add_subcommand("graph", "Graphs: as text (.kg), or of PyTorch (.pt2)");
   graph->require_subcommand(1);
   add_file_commands(*graph, flags.file, action);
   add_compiled_commands(*graph, flags, action);
   add_cut_command(*graph, flags.cut, action);
 
   CLI::App* run = graph->add_subcommand("run", "Run a graph on .npy files: by plain loops, or compiled for a target");
-  run->add_option("file", flags.run.file, "Graph in text form (.kg)")->required();
+  run->add_option("file", flags.run.file, kFileHelp)->required();
   run->add_option("--input", flags.run.inputs, "x=@in.npy, or lr=0.1 of a scalar; repeated")->allow_extra_args(false);
   run->add_option("--output", flags.run.outputs, "y=@out.npy; outputs without a file are printed")
       ->allow_extra_args(false);

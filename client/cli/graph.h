@@ -24,7 +24,4 @@ struct GraphFlags {
 };
 void add_graph_commands(CLI::App& app, GraphFlags& flags, std::function<Result<void>()>& action);
 
-// A graph file, parsed and verified.
-Result<graph::Graph> load_graph(const std::string& file);
-
 }  // namespace kiln::cli

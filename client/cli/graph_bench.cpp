@@ -10,10 +10,12 @@
 #include <random>
 #include <sstream>
 
-#include "graph.h"
+#include "graph_compiled.h"
+#include "graph_run.h"
 #include "kiln/client/graph.h"
 #include "kiln/graph/sizes.h"
 #include "kiln/wire/printable.h"
+#include "load_program.h"
 
 namespace kiln::cli {
 namespace {

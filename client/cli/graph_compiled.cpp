@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "graph.h"
+#include "graph_run.h"
 #include "kiln/client/graph.h"
 #include "kiln/graph/sizes.h"
 #include "kiln/wire/printable.h"
+#include "load_program.h"
 
 namespace kiln::cli {
 namespace {

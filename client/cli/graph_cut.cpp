@@ -2,9 +2,10 @@
 
 #include <cstdio>
 
-#include "graph.h"
+#include "graph_run.h"
 #include "kiln/graph/differentiate.h"
 #include "kiln/wire/printable.h"
+#include "load_program.h"
 
 namespace kiln::cli {
 

@@ -6,12 +6,12 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "graph.h"
 #include "graph_run.h"
 #include "kiln/graph/draw.h"
 #include "kiln/graph/sizes.h"
 #include "kiln/wire/files.h"
 #include "kiln/wire/process.h"
+#include "load_program.h"
 #include "scratch_directory.h"
 
 namespace kiln::cli {

@@ -2,10 +2,10 @@
 
 #include <cstdio>
 
-#include "graph.h"
 #include "kiln/graph/binary.h"
 #include "kiln/graph/text.h"
 #include "kiln/wire/printable.h"
+#include "load_program.h"
 
 namespace kiln::cli {
 

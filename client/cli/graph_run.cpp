@@ -7,11 +7,11 @@
 #include <map>
 
 #include "commands.h"
-#include "graph.h"
 #include "kiln/client/npy.h"
 #include "kiln/dsl/decimal.h"
 #include "kiln/wire/files.h"
 #include "kiln/wire/printable.h"
+#include "load_program.h"
 
 namespace kiln::cli {
 namespace {
@@ -83,7 +83,9 @@ Result<graph::Array> scalar(const std::string& text, const std::string& name, El
                           ", and no @FILE.npy");
 }
 
-Result<std::vector<graph::Array>> read_inputs(const graph::Graph& graph, const std::vector<std::string>& texts) {
+// Inputs that the command line leaves out are the file's own.
+Result<std::vector<graph::Array>> read_inputs(const Program& program, const std::vector<std::string>& texts) {
+  const graph::Graph& graph = program.graph;
   const auto& inputs = graph.main().inputs;
   std::vector<graph::Array> out(inputs.size());
   std::vector<bool> given(inputs.size());
@@ -107,7 +109,10 @@ Result<std::vector<graph::Array>> read_inputs(const graph::Graph& graph, const s
   }
   std::vector<std::string> missing;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!given[i]) {
+    if (given[i]) continue;
+    if (const auto own = program.values.find(inputs[i].name); own != program.values.end()) {
+      out[i] = borrowed(own->second);
+    } else {
       missing.push_back(inputs[i].name + " (" +
                         to_string(graph.type(graph.main(), inputs[i].value), graph.expr_names()) + ")");
     }
@@ -182,9 +187,40 @@ void append_axis(std::string& out, const graph::Array& array, size_t axis, int64
   out += ']';
 }
 
+// The weights that a file has stay, as inputs that --bind names do.
+GraphTargetFlags with_weights(const Program& program, const GraphRunFlags& flags) {
+  GraphTargetFlags out = flags.compiled;
+  for (const std::string& name : program.weights) {
+    const bool given =
+        std::ranges::any_of(flags.inputs, [&](const std::string& text) { return text.starts_with(name + "="); });
+    if (!given && std::ranges::find(out.bind, name) == out.bind.end()) out.bind.push_back(name);
+  }
+  return out;
+}
+
+template <class Items>
+bool has_name(const Items& items, const std::string& name) {
+  return std::ranges::any_of(items, [&](const auto& item) { return item.name == name; });
+}
+
+// "x=@x.npy y=@y.npy n=8": what they are, by what the graph has of their names.
+void sort_arguments(const graph::Graph& graph, GraphRunFlags& flags) {
+  for (const std::string& text : flags.arguments) {
+    const std::string name = text.substr(0, text.find('='));
+    if (has_name(graph.main().inputs, name)) {
+      flags.inputs.push_back(text);
+    } else if (has_name(graph.main().outputs, name)) {
+      flags.outputs.push_back(text);
+    } else {
+      (has_name(graph.dims, name) ? flags.sizes : flags.inputs).push_back(text);
+    }
+  }
+}
+
 // By the evaluator, or compiled where a target is given.
-Result<std::vector<graph::Array>> results_of(const graph::Graph& graph, const std::vector<graph::Array>& inputs,
+Result<std::vector<graph::Array>> results_of(const Program& program, const std::vector<graph::Array>& inputs,
                                              const std::map<std::string, int64_t>& sizes, const GraphRunFlags& flags) {
+  const graph::Graph& graph = program.graph;
   if (flags.compiled.target.empty()) {
     if (!flags.compiled.bind.empty())
       return invalid_argument("--bind: inputs are bound of a compiled graph, by --target");
@@ -194,7 +230,7 @@ Result<std::vector<graph::Array>> results_of(const graph::Graph& graph, const st
     return graph::evaluate(graph, inputs, sizes, {flags.check_indices, flags.wide, limit});
   }
   if (flags.wide) return invalid_argument("--wide: compiled graphs compute in the types that they have");
-  return run_compiled(graph, inputs, sizes, flags.memory_bytes, flags.compiled);
+  return run_compiled(graph, inputs, sizes, flags.memory_bytes, with_weights(program, flags));
 }
 
 }  // namespace
@@ -219,23 +255,25 @@ std::string array_text(const graph::Array& array) {
   return out;
 }
 
-Result<void> run_graph(const GraphRunFlags& flags) {
-  auto graph = load_graph(flags.file);
-  if (!graph) return graph.error();
-  auto inputs = read_inputs(*graph, flags.inputs);
+Result<void> run_graph(GraphRunFlags flags) {
+  auto program = load_program(flags.file);
+  if (!program) return program.error();
+  const graph::Graph& graph = program->graph;
+  sort_arguments(graph, flags);
+  auto inputs = read_inputs(*program, flags.inputs);
   if (!inputs) return inputs.error();
   auto sizes = read_sizes(flags.sizes);
   if (!sizes) return sizes.error();
-  auto files = read_outputs(*graph, flags.outputs);
+  auto files = read_outputs(graph, flags.outputs);
   if (!files) return files.error();
-  auto results = results_of(*graph, *inputs, *sizes, flags);
+  auto results = results_of(*program, *inputs, *sizes, flags);
   if (!results) return results.error();
   for (size_t i = 0; i < results->size(); ++i) {
     if (!(*files)[i].empty()) {
       if (auto done = write_array((*files)[i], (*results)[i]); !done) return done;
       continue;
     }
-    std::printf("%s: %s\n", wire::printable(graph->main().outputs[i].name).c_str(), array_text((*results)[i]).c_str());
+    std::printf("%s: %s\n", wire::printable(graph.main().outputs[i].name).c_str(), array_text((*results)[i]).c_str());
   }
   return {};
 }

@@ -11,16 +11,17 @@
 namespace kiln::cli {
 
 struct GraphRunFlags {
-  std::string file;                  // .kg
-  std::vector<std::string> inputs;   // "x=@x.npy", or "lr=0.1" of a scalar
-  std::vector<std::string> outputs;  // "y=@y.npy"; those not named are printed
-  std::vector<std::string> sizes;    // "n=128"
+  std::string file;                    // .kg or .pt2
+  std::vector<std::string> arguments;  // inputs, outputs and sizes, as those have them
+  std::vector<std::string> inputs;     // "x=@x.npy", or "lr=0.1" of a scalar
+  std::vector<std::string> outputs;    // "y=@y.npy"; those not named are printed
+  std::vector<std::string> sizes;      // "n=128"
   bool wide = false;
   bool check_indices = true;
   uint64_t memory_bytes = uint64_t{8} << 30;
   GraphTargetFlags compiled;  // with a target
 };
-Result<void> run_graph(const GraphRunFlags& flags);
+Result<void> run_graph(GraphRunFlags flags);
 
 // Texts of --size.
 Result<std::map<std::string, int64_t>> read_sizes(const std::vector<std::string>& texts);

@@ -42,7 +42,7 @@ struct Flags {
 };
 
 void add_kernel_commands(CLI::App& app, Flags& flags, Action& action) {
-  CLI::App* run = app.add_subcommand("run", "Run a kernel on .npy files");
+  CLI::App* run = app.add_subcommand("run", "Run a kernel, a graph (.kg) or a model (.pt2) on .npy files");
   add_kernel_flags(*run, flags.run.kernel);
   add_deadline(*run, flags.run.kernel);
   run->add_option("--grid", flags.run.grid, "X,Y,Z instead of the kernel's own grid");

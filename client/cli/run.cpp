@@ -8,9 +8,11 @@
 #include "arguments.h"
 #include "commands.h"
 #include "device_run.h"
+#include "graph_run.h"
 #include "kiln/client/client.h"
 #include "kiln/dsl/facts.h"
 #include "kiln/wire/printable.h"
+#include "load_program.h"
 
 namespace kiln::cli {
 namespace {
@@ -76,9 +78,28 @@ void print_times(const dsl::Kernel& kernel, std::vector<double> times) {
               wire::printable(kernel.name).c_str(), times[times.size() / 2], times.front(), times.back(), times.size());
 }
 
+// `kiln run model.pt2 x=@x.npy`: of kernels' options those that graphs have.
+Result<void> run_program(const RunFlags& flags) {
+  const auto refuse = [&](const std::string& flag) {
+    return invalid_argument(flag + ": kernels have it, and " + flags.kernel.file + " is a graph");
+  };
+  if (!flags.kernel.sets.empty()) return refuse("--set");
+  if (!flags.kernel.facts.empty()) return refuse("--facts");
+  if (!flags.grid.empty()) return refuse("--grid");
+  if (flags.repeat > 0) return invalid_argument("--repeat: `kiln graph bench` times graphs");
+  GraphRunFlags graph;
+  graph.file = flags.kernel.file;
+  graph.arguments = flags.arguments;
+  graph.compiled.target = flags.kernel.target;
+  graph.compiled.deadline_ms = flags.kernel.deadline_ms;
+  graph.compiled.threads = flags.threads;
+  return run_graph(std::move(graph));
+}
+
 }  // namespace
 
 Result<void> run(const RunFlags& flags) {
+  if (is_program_file(flags.kernel.file)) return run_program(flags);
   auto kernel = load_kernel(flags.kernel.file);
   if (!kernel) return kernel.error();
   auto values = parse_sets(*kernel, flags.kernel.sets);
