@@ -201,11 +201,14 @@ KILN_API kiln_status kiln_tensor_array(kiln_tensor* tensor, kiln_array* array);
 
 /* --- Graphs ----------------------------------------------------------------------------------------------------- */
 
-/* What a graph file holds is told from its first bytes: `.kg` text, or the CBOR that kiln_graph_encode() gives.
+/* What a graph file holds is told from its first bytes: `.kg` text, the CBOR that kiln_graph_encode() gives, or a program of
+ * ATen calls as JSON of PyTorch's export schema 8 (the `models/NAME.json` of a `.pt2`), without its weights.
  * KILN_VERIFY_FAILED or KILN_INVALID_ARGUMENT with FILE:LINE:COLUMN of what is wrong. */
 KILN_API kiln_status kiln_graph_read(const char* path, kiln_graph** graph);
 /* The same of bytes in memory; `name` stands for the file in errors, NULL for "graph". */
 KILN_API kiln_status kiln_graph_parse(const void* data, size_t size, const char* name, kiln_graph** graph);
+/* Whether graphs can have calls of this overload of PyTorch's, "aten.add.Tensor": 1 or 0. Of NULL 0. */
+KILN_API int32_t kiln_graph_knows_aten(const char* target);
 /* As `.kg` text, and as bytes that are the same for equal graphs. */
 KILN_API kiln_status kiln_graph_text(kiln_graph* graph, kiln_bytes** text);
 KILN_API kiln_status kiln_graph_encode(kiln_graph* graph, kiln_bytes** bytes);

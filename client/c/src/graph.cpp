@@ -1,6 +1,7 @@
 // Graphs as they are written, and compiling them.
 #include "errors.h"
 #include "graph_formats.h"
+#include "kiln/graph/aten.h"
 #include "kiln/graph/binary.h"
 #include "kiln/graph/text.h"
 #include "kiln/wire/files.h"
@@ -55,6 +56,8 @@ kiln_status kiln_graph_parse(const void* data, size_t size, const char* name, ki
     return give_graph(read_graph({static_cast<const char*>(data), size}, text_or(name, "graph")), graph);
   });
 }
+
+int32_t kiln_graph_knows_aten(const char* target) { return target != nullptr && graph::is_known_aten(target) ? 1 : 0; }
 
 kiln_status kiln_graph_text(kiln_graph* graph, kiln_bytes** text) {
   return guarded([&]() -> Result<void> {
