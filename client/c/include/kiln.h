@@ -95,6 +95,7 @@ typedef struct kiln_cancel kiln_cancel;
 typedef struct kiln_graph kiln_graph;
 typedef struct kiln_compiled_graph kiln_compiled_graph;
 typedef struct kiln_tensor kiln_tensor;
+typedef struct kiln_safetensors kiln_safetensors;
 typedef struct kiln_kernel kiln_kernel;
 typedef struct kiln_function kiln_function;
 typedef struct kiln_device kiln_device;
@@ -198,6 +199,30 @@ typedef struct kiln_named_int {
 KILN_API kiln_status kiln_tensor_allocate(kiln_type type, int32_t rank, const int64_t* shape, kiln_tensor** tensor);
 /* A view of it, for as long as the handle lives. KILN_WRITABLE is set where it may be written to. */
 KILN_API kiln_status kiln_tensor_array(kiln_tensor* tensor, kiln_array* array);
+
+/* Arrays of other libraries, by DLPack 1: a DLManagedTensorVersioned* where `is_versioned` is 1, else a
+ * DLManagedTensor*. The tensor takes it over and calls its deleter in the end; after an error it is the caller's still.
+ * Nothing is copied. Memory of the host (also pinned or managed), of CUDA and of ROCm; one that is read only gets no
+ * KILN_WRITABLE, and one without versions does, for it cannot say. KILN_INVALID_ARGUMENT: a type, device, shape or
+ * version that Kiln does not have, or one that was taken over before. */
+KILN_API kiln_status kiln_tensor_from_dlpack(void* managed, int32_t is_versioned, kiln_tensor** tensor);
+/* For another library: it calls the deleter, from any thread. The elements live as long as that or the tensor needs
+ * them. A tensor that is read only has to be versioned. */
+KILN_API kiln_status kiln_tensor_to_dlpack(kiln_tensor* tensor, int32_t is_versioned, void** managed);
+
+/* NumPy's `.npy`, versions 1 and 2, little-endian, C order. `type`: what the elements are, for types that NumPy lacks:
+ * bf16 in u16, f8 in u8; KILN_NO_TYPE: as the file says. */
+KILN_API kiln_status kiln_tensor_read_npy(const char* path, kiln_type type, kiln_tensor** tensor);
+/* Of a row-major array of the host. The file is there whole or not at all. */
+KILN_API kiln_status kiln_array_write_npy(const kiln_array* array, const char* path);
+
+/* Weights from a `.safetensors` file, by memory map: read when they are used. The file must not be cut short while it
+ * is open. */
+KILN_API kiln_status kiln_safetensors_open(const char* path, kiln_safetensors** file);
+KILN_API size_t kiln_safetensors_count(kiln_safetensors* file);                   /* of bad handles 0 */
+KILN_API const char* kiln_safetensors_name(kiln_safetensors* file, size_t index); /* NULL: there is none */
+/* Read only; it keeps the file. KILN_NOT_FOUND: the file has none of that name. */
+KILN_API kiln_status kiln_safetensors_get(kiln_safetensors* file, const char* name, kiln_tensor** tensor);
 
 /* --- Graphs ----------------------------------------------------------------------------------------------------- */
 

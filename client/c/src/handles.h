@@ -24,6 +24,7 @@ enum class Kind : uint8_t {
   kGraph,
   kCompiledGraph,
   kTensor,
+  kSafetensors,
   kKernel,
   kFunction,
   kDevice,

@@ -11,6 +11,7 @@
 #include "kiln/client/client.h"
 #include "kiln/client/gpu.h"
 #include "kiln/client/graph.h"
+#include "kiln/client/safetensors.h"
 
 namespace kiln::c {
 
@@ -64,6 +65,12 @@ struct TensorObject final : Object {
   TensorObject(ArrayView from, Place where) : view(std::move(from)), place(where) {}
   ArrayView view;  // with its owner
   Place place;
+};
+
+struct SafetensorsObject final : Object {
+  static constexpr Kind kKind = Kind::kSafetensors;
+  explicit SafetensorsObject(SafeTensors from) : file(std::move(from)) {}
+  SafeTensors file;
 };
 
 struct KernelObject final : Object {
