@@ -8,6 +8,8 @@ install(TARGETS kiln_dsl kiln_graph kiln_wire kiln_client kiln_client_graph EXPO
 install(TARGETS kiln_c EXPORT KilnCTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES client/c/include/kiln.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES "${CMAKE_BINARY_DIR}/client/c/kiln.pc" DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(DIRECTORY client/python/kiln DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln/python
+  FILES_MATCHING PATTERN "*.py" PATTERN "py.typed" PATTERN "__pycache__" EXCLUDE)
 install(TARGETS kiln kilnd kiln-tune RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS kiln-worker RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/kiln)
 install(TARGETS kiln-runner RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/kiln)
