@@ -32,7 +32,8 @@ static int failures = 0;
   } while (0)
 
 static inline kiln_array array_of(void* data, kiln_type type, int32_t rank, const int64_t* shape) {
-  kiln_array out = {0};
+  kiln_array out;
+  memset(&out, 0, sizeof out);
   out.data = data;
   out.shape = shape;
   out.rank = rank;

@@ -1,5 +1,10 @@
 /* Mistakes that people make with kiln.h: each is a status with a sentence, and nothing breaks. */
+#define _POSIX_C_SOURCE 200809L /* fork, pthreads */
+#include <pthread.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "check.h"
 
@@ -194,6 +199,54 @@ static void makes_no_bad_tensors(void) {
   CHECK_FAILS(kiln_tensor_allocate(KILN_F32, 1, NULL, &tensor), KILN_INVALID_ARGUMENT, "`shape` is NULL");
 }
 
+/* A handle is freed under the hands of threads that use it: each call does its work, or says that it was freed. */
+static kiln_compiled_graph* shared;
+static void* use_shared(void* wrong) {
+  float from[6] = {1, 2, 3, 4, 5, 6}, to[6];
+  const kiln_array in[] = {array_of(from, KILN_F32, 2, kShape), array_of(from, KILN_F32, 2, kShape)};
+  const kiln_array out = output_of(to, KILN_F32, 2, kShape);
+  for (;;) {
+    const kiln_status status = kiln_graph_run(shared, in, 2, &out, 1, NULL);
+    if (status == KILN_OK && to[5] == 12) continue;
+    if (status != KILN_INVALID_ARGUMENT ||
+        strstr(kiln_error_message(), "`fn` is a kiln_compiled_graph that was freed") == NULL) {
+      *(int*)wrong = 1;
+    }
+    return NULL;
+  }
+}
+
+static void frees_what_is_used(kiln_client* client, kiln_graph* graph, const kiln_graph_options* options) {
+  pthread_t threads[3];
+  int wrong[3] = {0};
+  const struct timespec moment = {0, 2000000};
+  for (int round = 0; round < 10; ++round) {
+    CHECK_OK(kiln_graph_compile(client, graph, options, &shared));
+    for (int i = 0; i < 3; ++i) CHECK(pthread_create(&threads[i], NULL, use_shared, &wrong[i]) == 0);
+    nanosleep(&moment, NULL);
+    CHECK_OK(kiln_free(shared));
+    for (int i = 0; i < 3; ++i) CHECK(pthread_join(threads[i], NULL) == 0 && wrong[i] == 0);
+  }
+}
+
+static void works_in_a_child(kiln_client* client, kiln_graph* graph, kiln_compiled_graph* fn,
+                             const kiln_graph_options* options) {
+  const pid_t child = fork();
+  if (child == 0) {
+    kiln_compiled_graph* own;
+    const kiln_array in[] = {array_of(x, KILN_F32, 2, kShape), array_of(y, KILN_F32, 2, kShape)};
+    const kiln_array out = output_of(z, KILN_F32, 2, kShape);
+    failures = 0;
+    CHECK_OK(kiln_graph_run(fn, in, 2, &out, 1, NULL));
+    CHECK_OK(kiln_graph_compile(client, graph, options, &own));
+    CHECK_OK(kiln_graph_run(own, in, 2, &out, 1, NULL));
+    CHECK_OK(kiln_free(fn));
+    exit(failures > 0);
+  }
+  int status = -1;
+  CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+}
+
 int main(void) {
   kiln_client* client;
   kiln_graph* graph;
@@ -210,6 +263,8 @@ int main(void) {
   options.target = "interp";
   CHECK_OK(kiln_graph_compile(client, graph, &options, &fn));
   runs_no_bad_arrays(fn);
+  frees_what_is_used(client, graph, &options);
+  works_in_a_child(client, graph, fn, &options);
   opens_no_bad_devices();
   makes_no_bad_tensors();
   CHECK_OK(kiln_free(client));
