@@ -2,7 +2,7 @@
 """record.py NAME --title T --machine M --command C… [--date D] [--versions V] <OUTPUT: data/NAME.jsonl of what a program printed.
 
 It reads the lines of bench-cpu, bench-gemm and tests/gpu/bench.py --csv (area,case,dtype,who,metric,value), the rows of
-tests/graph/bench/bench.py, and the tables of kiln-quickstart, kiln-amdgcn --table and bench-compile --grow --table. make.py then shows the file where a page has its name.
+tests/graph/bench/bench.py and tests/models/scoreboard.py, and the tables of kiln-quickstart, kiln-amdgcn --table and bench-compile --grow --table. make.py then shows the file where a page has its name.
 """
 import argparse
 import datetime
@@ -169,9 +169,32 @@ def from_graphs(text):
     return [column for column in columns if any(column[0] in row for row in rows)], rows
 
 
+def from_models(text):
+    """A row for each model and stage of tests/models/scoreboard.py."""
+    columns = [["model", "model", "text"], ["suite", "suite", "text"], ["stage", "stage", "text"], ["right", "right", "text"], ["whole", "whole", "text"],
+               ["launches", "launches", "number"], ["cold_s", "first call, s", "number"], ["eager_ms", "eager, ms", "number"],
+               ["inductor_ms", "Inductor, ms", "number"], ["kiln_ms", "Kiln, ms", "number"], ["ratio", "ratio", "ratio"], ["note", "", "text"]]
+    rows = []
+    for line in text.splitlines():
+        got = json.loads(line)
+        row = {"model": got["model"], "suite": got["suite"], "stage": got["stage"], "right": "yes" if got["right"] else "no",
+               "whole": "yes" if got["whole"] else "no", "launches": got.get("launches")}
+        for key in ("cold_s", "eager_ms", "inductor_ms", "kiln_ms"):
+            row[key] = rounded(got[key]) if key in got else None
+        peers = [got[key] for key in ("eager_ms", "inductor_ms") if key in got]
+        row["ratio"] = round(min(peers) / got["kiln_ms"], 2) if peers and "kiln_ms" in got else None
+        notes = [got["failed"]] if "failed" in got else [f"{count} × {name}" for name, count in got.get("fallbacks", {}).items()]
+        if "error" in got and not got["right"]:
+            notes.append(f"off by {got['error']:.2g}")
+        row["note"] = "; ".join(notes)[:160].replace("|", "/").replace("\n", " ") or None
+        rows.append({key: value for key, value in row.items() if value is not None})
+    rows.sort(key=lambda row: (row["stage"], row["suite"], row["model"].lower()))
+    return [column for column in columns if any(column[0] in row for row in rows)], rows
+
+
 def parsed(text):
     if text.startswith('{"model"'):
-        return from_graphs(text)
+        return from_models(text) if '"stage": ' in text.split("\n", 1)[0] else from_graphs(text)
     lines = list(measurements(text))
     if lines:
         return (from_cpu_lines if any(re.search(r" \d+t$", line[4]) for line in lines) else from_rates)(lines)
