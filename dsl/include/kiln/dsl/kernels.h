@@ -14,6 +14,7 @@
 #include "kiln/dsl/kernels/conv2d.h"
 #include "kiln/dsl/kernels/elementwise.h"
 #include "kiln/dsl/kernels/embedding.h"
+#include "kiln/dsl/kernels/embedding_bag.h"
 #include "kiln/dsl/kernels/many.h"
 #include "kiln/dsl/kernels/matmul.h"
 #include "kiln/dsl/kernels/matmul_f8.h"
