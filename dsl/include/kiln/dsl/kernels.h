@@ -25,6 +25,8 @@
 #include "kiln/dsl/kernels/optimisers_adam.h"
 #include "kiln/dsl/kernels/order.h"
 #include "kiln/dsl/kernels/packed.h"
+#include "kiln/dsl/kernels/quantised.h"
+#include "kiln/dsl/kernels/quantised_weights.h"
 #include "kiln/dsl/kernels/reductions.h"
 #include "kiln/dsl/kernels/sampler.h"
 #include "kiln/dsl/kernels/softmax.h"

@@ -41,12 +41,13 @@ struct ImageShape {
 };
 
 // The sums of a block of pixels and output channels: `weights(r, k)` are those of line r of the filters, elements k on
-// of `depth`, [block.k, block.n].
+// of `depth`, [block.k, block.n]. `outside` of x is 0 unless given; what of it meets no weight meets a 0.
 inline Value convolved_block(const Value& x, const ConvolvedPixels& at, const ImageShape& image, const Value& R,
                              const Value& depth, const MatmulBlock& block,
-                             const std::function<Value(const Value&, const Value&)>& weights) {
+                             const std::function<Value(const Value&, const Value&)>& weights,
+                             const Operand& outside = {}) {
   const auto& [H, W, C] = image;
-  Var acc = zeros(x.element() == i8_t ? i32_t : f32_t, {block.m, block.n});
+  Var acc = zeros(is_float(x.element()) ? f32_t : i32_t, {block.m, block.n});
   for (Value r : range(0, R)) {
     const Value h = at.top + r;
     const Value inside = at.valid & (h >= 0) & (h < H);
@@ -55,7 +56,7 @@ inline Value convolved_block(const Value& x, const ConvolvedPixels& at, const Im
       const Value lane = expand_dims(k + arange(0, block.k), 0);
       const Value place = expand_dims(at.left * C, 1) + lane;  // within the row of x
       const Value mask = expand_dims(inside, 1) & (place >= 0) & (place < W * C) & (lane < depth);
-      acc = dot(load(row + lane, {.mask = mask}), weights(r, k), acc);
+      acc = dot(load(row + lane, {.mask = mask, .other = outside}), weights(r, k), acc);
     }
   }
   return acc;
@@ -73,15 +74,18 @@ struct ConvolvedBlock {
 
 // The block of this program, of a grid of as many programs as there are blocks.
 inline ConvolvedBlock convolve(const Value& x, const Value& w, const Convolution& v, const MatmulBlock& block,
-                               const Const& GROUP) {
+                               const Const& GROUP, const Operand& outside = {}) {
   const Value P = (v.H + 2 * v.pad - v.R) / v.stride + 1, Q = (v.W + 2 * v.pad - v.S) / v.stride + 1;
   const Value pixels = v.N * P * Q, depth = v.S * v.C;
   grid(cdiv(pixels, block.m) * cdiv(v.K, block.n));
   const auto [m, n] = block_origin(pixels, v.K, block.m, block.n, GROUP);
   const ConvolvedPixels at = convolved_pixels(m + arange(0, block.m), pixels, P, Q, v.stride, v.pad, v.H, v.W, v.C);
-  const Value sums = convolved_block(x, at, {v.H, v.W, v.C}, v.R, depth, block, [&](const Value& r, const Value& k) {
-    return trans(tile(w + r * depth, {v.K, depth}, {v.R * depth, 1}).load({n, k}, {block.n, block.k}));
-  });
+  const Value sums = convolved_block(
+      x, at, {v.H, v.W, v.C}, v.R, depth, block,
+      [&](const Value& r, const Value& k) {
+        return trans(tile(w + r * depth, {v.K, depth}, {v.R * depth, 1}).load({n, k}, {block.n, block.k}));
+      },
+      outside);
   return {pixels, m, n, sums};
 }
 

@@ -76,28 +76,33 @@ Def widened_hints(Def def) {
       .defaults("cuda:sm_90a", {{"num_warps", 8}, {"num_stages", 4}});
 }
 
+// A product of T with weights of one byte, a factor for each row of them.
+template <class T, class W>
+auto matmul_of_bytes(std::string_view name) {
+  return widened_hints<T>(
+             kernel(name, {"A", "B", "scale", "C", "M", "N", "K", "BM=64", "BN=128", "BK=128"},
+                    [](Ptr<const T> A, Ptr<const W> B, Ptr<const f32> scale, Ptr<T> C, i32 M, i32 N, i32 K, Const BM,
+                       Const BN, Const BK) {
+                      grid(cdiv(M, BM) * cdiv(N, BN));
+                      const BlockOrigin at = block_origin(M, N, BM, BN);
+                      const Value sums = sum_of_products(
+                          f32_t, K, {BN, BM, BK},
+                          [&](const Value& k) { return cast(tile(B, {N, K}).load({at.n, k}, {BN, BK}), element_v<T>); },
+                          [&](const Value& k) { return trans(tile(A, {M, K}).load({at.m, k}, {BM, BK})); });
+                      const Value scaled = sums * expand_dims(tile(scale, {N}).load({at.n}, {BN}), 1);
+                      tile(C, {M, N}).store({at.m, at.n}, trans(cast(scaled, element_v<T>)));
+                    }))
+      .array("A", "M*K")
+      .array("B", "N*K")
+      .array("scale", "N")
+      .array("C", "M*N")
+      .defaults("amd", {{"BM", 64}, {"BN", 64}, {"BK", 32}, {"num_warps", 4}});
+}
+
 // C = A·Bᵀ of A [M, K] and weights B [N, K] of i8, row n of which stands for itself times scale[n].
 template <class T = f32>
 const auto& matmul_w8() {
-  static const auto def =
-      widened_hints<T>(
-          kernel("matmul_w8", {"A", "B", "scale", "C", "M", "N", "K", "BM=64", "BN=128", "BK=128"},
-                 [](Ptr<const T> A, Ptr<const i8> B, Ptr<const f32> scale, Ptr<T> C, i32 M, i32 N, i32 K, Const BM,
-                    Const BN, Const BK) {
-                   grid(cdiv(M, BM) * cdiv(N, BN));
-                   const BlockOrigin at = block_origin(M, N, BM, BN);
-                   const Value sums = sum_of_products(
-                       f32_t, K, {BN, BM, BK},
-                       [&](const Value& k) { return cast(tile(B, {N, K}).load({at.n, k}, {BN, BK}), element_v<T>); },
-                       [&](const Value& k) { return trans(tile(A, {M, K}).load({at.m, k}, {BM, BK})); });
-                   const Value scaled = sums * expand_dims(tile(scale, {N}).load({at.n}, {BN}), 1);
-                   tile(C, {M, N}).store({at.m, at.n}, trans(cast(scaled, element_v<T>)));
-                 }))
-          .array("A", "M*K")
-          .array("B", "N*K")
-          .array("scale", "N")
-          .array("C", "M*N")
-          .defaults("amd", {{"BM", 64}, {"BN", 64}, {"BK", 32}, {"num_warps", 4}});
+  static const auto def = matmul_of_bytes<T, i8>("matmul_w8");
   return def;
 }
 
