@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "answers.h"
+#include "calibrate.h"
 #include "commands.h"
 #include "graph.h"
 #include "kiln/cmdline/reference.h"
@@ -39,6 +40,7 @@ struct Flags {
   kiln::cli::BundleFlags bundle;
   kiln::cli::TopFlags top;
   kiln::cli::GraphFlags graph;
+  kiln::cli::CalibrateFlags calibrate;
 };
 
 void add_kernel_commands(CLI::App& app, Flags& flags, Action& action) {
@@ -200,6 +202,7 @@ int main(int argc, char** argv) {
   add_entry_commands(app, flags, action);
   kiln::cli::add_graph_commands(app, flags.graph, action);
   add_tune_command(app, action);
+  kiln::cli::add_calibrate_command(app, flags.calibrate, action);
   add_daemon_commands(app, flags, action);
   if (auto printed = kiln::cmdline::print_reference(app, "kiln", argc, argv)) return *printed;
   CLI11_PARSE(app, argc, argv);
