@@ -8,6 +8,7 @@
 
 #include "graph/compare.h"
 #include "graph/convolutions.h"
+#include "graph/library_graphs.h"
 #include "graph/random_graph.h"
 #include "graph_service.h"
 #include "kiln/graph/differentiate.h"
@@ -124,6 +125,17 @@ TEST_F(CompiledGraphs, OfConvolutionsAreTheEvaluators) {
       EXPECT_EQ(check({*def.ir(), {{"n", n}}}, 5, n == 3), Outcome::kChecked) << each.name;
     }
     if (HasFailure()) return;
+  }
+}
+
+// Functions that are made of others, those of floats with their gradients.
+TEST_F(CompiledGraphs, OfLibraryFunctionsAreTheEvaluators) {
+  for (const test::LibraryGraph& each : test::library_graphs()) {
+    ASSERT_TRUE(each.graph.ir()) << each.name << ": " << each.graph.ir().error().message;
+    for (const auto& sizes : each.sizes) {
+      const bool last = &sizes == &each.sizes.back();
+      EXPECT_EQ(check({*each.graph.ir(), sizes}, 5, last), Outcome::kChecked) << each.name;
+    }
   }
 }
 

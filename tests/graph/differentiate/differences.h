@@ -61,6 +61,7 @@ std::vector<GradientCase> window_cases();
 std::vector<GradientCase> control_cases();
 std::vector<GradientCase> custom_cases();
 std::vector<GradientCase> composite_cases();
+std::vector<GradientCase> library_cases();
 std::vector<GradientCase> all_cases();
 
 }  // namespace kiln::graph::test

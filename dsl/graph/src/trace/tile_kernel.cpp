@@ -105,6 +105,10 @@ std::optional<uint32_t> number_in_graph(Call& call, TileKernel kernel, bool may_
 void trace_gradient(Call& call, uint32_t number, const TileKernel& kernel, const KernelGradient& gradient) {
   BodyScope body(call.trace(), "gradient of kernel " + kernel.name, kernel.name + "_gradient", call.loc(),
                  Trace::Outside::kRefused);
+  // At once: the gradient may run the same kernel, which then has none and is another one.
+  const Graph& graph = call.trace().graph();
+  const auto own = static_cast<BodyId>(&call.trace().builder().body() - graph.bodies.data());
+  call.trace().builder().set_kernel_gradient(number, own);
   const auto inputs = [&](const char* name, const std::vector<TensorType>& types) {
     Tensors out;
     for (size_t i = 0; i < types.size(); ++i) out.push_back(body.add_input(name + std::to_string(i), types[i]));
@@ -127,8 +131,8 @@ void trace_gradient(Call& call, uint32_t number, const TileKernel& kernel, const
     call.fail("gradient " + std::to_string(i) + " of kernel " + kernel.name + " is " + call.text(gradients[i]) +
               ", its input " + to_string(wanted[i], call.trace().graph().expr_names()));
   }
-  if (!call.ok()) return;
-  if (auto closed = body.close(gradients)) call.trace().builder().set_kernel_gradient(number, closed->id);
+  const auto closed = call.ok() ? body.close(gradients) : std::nullopt;
+  call.trace().builder().set_kernel_gradient(number, closed ? closed->id : kNone);
 }
 
 }  // namespace
