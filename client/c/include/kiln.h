@@ -475,6 +475,26 @@ KILN_API kiln_status kiln_device_get_info(kiln_device* device, kiln_device_info*
 /* Waits for all work of the device. */
 KILN_API kiln_status kiln_device_synchronise(kiln_device* device);
 
+/* What this process has of the device's memory by Kiln, in bytes. */
+typedef struct kiln_memory_use {
+  uint64_t bytes;
+  uint64_t peak_bytes;
+  uint64_t hard_limit; /* 0: none */
+  uint64_t soft_limit;
+  uint64_t pieces;
+} kiln_memory_use;
+KILN_API kiln_status kiln_device_get_memory_use(kiln_device* device, kiln_memory_use* use);
+/* Who has it, the largest first, a line "BYTES PIECES NAME" each. */
+KILN_API kiln_status kiln_device_get_memory_holders(kiln_device* device, kiln_bytes** text);
+/* The peak begins anew at what there is now. */
+KILN_API kiln_status kiln_device_forget_memory_peak(kiln_device* device);
+/* Most of the device's memory that this process may have by Kiln, as fractions of all; memory that it has stays. Beyond
+ * `soft` what waits for a later run is given back first; beyond `hard` an allocation is KILN_OUT_OF_MEMORY, and the
+ * message names the largest holders. 0: no limit. */
+KILN_API kiln_status kiln_device_set_memory_fraction(kiln_device* device, double hard, double soft);
+/* What waits for a later run goes to the driver; `bytes`, if it is not NULL, takes how much that was. */
+KILN_API kiln_status kiln_device_give_back_caches(kiln_device* device, uint64_t* bytes);
+
 /* A queue of work beside others. `cores`: of processors, those that it runs on; NULL and 0: any. */
 KILN_API kiln_status kiln_stream_create(kiln_device* device, const int32_t* cores, size_t core_count,
                                         kiln_stream** stream);

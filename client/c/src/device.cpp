@@ -58,6 +58,58 @@ kiln_status kiln_device_synchronise(kiln_device* device) {
   });
 }
 
+kiln_status kiln_device_get_memory_use(kiln_device* device, kiln_memory_use* use) {
+  return guarded([&]() -> Result<void> {
+    if (auto fine = check_pointer(use, "use"); !fine) return fine;
+    auto object = pin<DeviceObject>(device, "device");
+    if (!object) return object.error();
+    const MemoryUse now = (*object)->device.memory_use();
+    *use = {now.bytes, now.peak_bytes, now.hard_limit, now.soft_limit, now.pieces};
+    return {};
+  });
+}
+
+kiln_status kiln_device_get_memory_holders(kiln_device* device, kiln_bytes** text) {
+  return guarded([&]() -> Result<void> {
+    if (auto fine = check_pointer(text, "text"); !fine) return fine;
+    auto object = pin<DeviceObject>(device, "device");
+    if (!object) return object.error();
+    std::string lines;
+    for (const MemoryHolder& holder : (*object)->device.memory_use().holders) {
+      lines += std::to_string(holder.bytes) + " " + std::to_string(holder.pieces) + " " + holder.name + "\n";
+    }
+    give<BytesObject>(text, std::move(lines));
+    return {};
+  });
+}
+
+kiln_status kiln_device_forget_memory_peak(kiln_device* device) {
+  return guarded([&]() -> Result<void> {
+    auto object = pin<DeviceObject>(device, "device");
+    if (!object) return object.error();
+    (*object)->device.forget_memory_peak();
+    return {};
+  });
+}
+
+kiln_status kiln_device_set_memory_fraction(kiln_device* device, double hard, double soft) {
+  return guarded([&]() -> Result<void> {
+    auto object = pin<DeviceObject>(device, "device");
+    if (!object) return object.error();
+    return (*object)->device.set_memory_fraction(hard, soft);
+  });
+}
+
+kiln_status kiln_device_give_back_caches(kiln_device* device, uint64_t* bytes) {
+  return guarded([&]() -> Result<void> {
+    auto object = pin<DeviceObject>(device, "device");
+    if (!object) return object.error();
+    const uint64_t given = (*object)->device.give_back_caches();
+    if (bytes != nullptr) *bytes = given;
+    return {};
+  });
+}
+
 kiln_status kiln_stream_create(kiln_device* device, const int32_t* cores, size_t core_count, kiln_stream** stream) {
   return guarded([&]() -> Result<void> {
     if (auto fine = check_pointer(stream, "stream"); !fine) return fine;

@@ -139,7 +139,7 @@ Result<Block> Binder::block_of(uint32_t input, uint64_t bytes) const {
     out = std::move(*copy);
   }
   if (device() == nullptr || view.on_device) return out;
-  auto there = Block::allocate_on(*device(), bytes);
+  auto there = Block::allocate_on(*device(), bytes, "bound inputs of graph `" + plan_.name + "`");
   if (!there) return there.error();
   if (auto done = there->device->copy_from({out.data, bytes}); !done) return done.error();
   return there;
@@ -162,7 +162,7 @@ Result<std::vector<Block>> Binder::compute(graph::Plan once, std::span<const uin
   std::vector<Block> out;
   std::vector<ArrayView> views;
   for (const uint64_t bytes : kept_bytes_) {
-    auto block = Block::make(bytes, options_.threads, device());
+    auto block = Block::make(bytes, options_.threads, device(), "constants of graph `" + plan_.name + "`");
     if (!block) return block.error();
     out.push_back(std::move(*block));
     views.push_back({.element = dsl::ElementType::kU8,

@@ -38,15 +38,23 @@ Result<Block> Block::allocate(uint64_t bytes, int threads) {
   return Block{static_cast<std::byte*>(data), bytes, {data, [](void* memory) { std::free(memory); }}};
 }
 
-Result<Block> Block::allocate_on(const Device& device, uint64_t bytes) {
-  auto memory = DeviceMemory::allocate(device, bytes);
+Result<Block> Block::allocate_on(const Device& device, uint64_t bytes, const std::string& holder) {
+  auto memory = DeviceMemory::allocate(device, bytes, holder);
   if (!memory) return memory.error();
   auto owner = std::make_shared<const DeviceMemory>(std::move(*memory));
   return Block{static_cast<std::byte*>(owner->data()), bytes, owner, owner};
 }
 
-BlockPool::~BlockPool() {
-  for (auto& slot : waiting_) release(std::unique_ptr<Block>(slot.load(std::memory_order_acquire)));
+BlockPool::~BlockPool() { clear(); }
+
+uint64_t BlockPool::clear() {
+  uint64_t bytes = 0;
+  for (auto& slot : waiting_) {
+    std::unique_ptr<Block> block(slot.exchange(nullptr, std::memory_order_acq_rel));
+    if (block) bytes += block->bytes;
+    release(std::move(block));
+  }
+  return bytes;
 }
 
 Result<Block> BlockPool::take(uint64_t bytes, int threads, const Device* device, const Stream* stream) {
@@ -61,7 +69,7 @@ Result<Block> BlockPool::take(uint64_t bytes, int threads, const Device* device,
     if (block->bytes >= bytes) return std::move(*block);
     release(std::move(block));  // too small for what runs now: it goes
   }
-  return Block::make(bytes, threads, device);
+  return Block::make(bytes, threads, device, holder_);
 }
 
 void BlockPool::give_back(std::unique_ptr<Block> kept) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "kiln/client/gpu.h"
@@ -29,16 +30,17 @@ struct Block {
 
   // Of whatever bytes; large ones where the threads that use them run (host_memory.h).
   static Result<Block> allocate(uint64_t bytes, int threads = 0);
-  static Result<Block> allocate_on(const Device& device, uint64_t bytes);
-  static Result<Block> make(uint64_t bytes, int threads, const Device* device) {
-    return device ? allocate_on(*device, bytes) : allocate(bytes, threads);
+  // `holder`: as of DeviceMemory.
+  static Result<Block> allocate_on(const Device& device, uint64_t bytes, const std::string& holder);
+  static Result<Block> make(uint64_t bytes, int threads, const Device* device, const std::string& holder) {
+    return device ? allocate_on(*device, bytes, holder) : allocate(bytes, threads);
   }
 };
 
 // Blocks that wait for the next run. Without locks, so that a child of fork() finds none held.
 class BlockPool {
  public:
-  BlockPool() = default;
+  explicit BlockPool(std::string holder) : holder_(std::move(holder)) {}
   ~BlockPool();
   BlockPool(const BlockPool&) = delete;
   BlockPool& operator=(const BlockPool&) = delete;
@@ -47,8 +49,12 @@ class BlockPool {
   // a stream may still use goes to the same stream only.
   Result<Block> take(uint64_t bytes, int threads, const Device* device, const Stream* stream);
   void give_back(std::unique_ptr<Block> kept);
+  // Frees what waits; how many bytes that were.
+  uint64_t clear();
+  const std::string& holder() const { return holder_; }
 
  private:
+  const std::string holder_;
   std::array<std::atomic<Block*>, 8> waiting_{};  // as many as runs at once keep theirs
 };
 

@@ -4,7 +4,7 @@
 #include <mutex>
 #include <utility>
 
-#include "gpu/driver.h"
+#include "gpu/device_state.h"
 
 namespace kiln::client {
 
@@ -30,8 +30,9 @@ void KnownSizes::insert(std::shared_ptr<const SizedPlan> plan) {
 
 namespace {
 
-Result<Block> constant_block(std::span<const std::byte> bytes, const std::optional<Device>& device) {
-  auto block = device ? Block::allocate_on(*device, bytes.size()) : Block::allocate(bytes.size());
+Result<Block> constant_block(std::span<const std::byte> bytes, const std::optional<Device>& device,
+                             const std::string& graph) {
+  auto block = Block::make(bytes.size(), 0, device ? &*device : nullptr, "constants of graph `" + graph + "`");
   if (!block) return block.error();
   if (!device) {
     std::ranges::copy(bytes, block->data);
@@ -60,7 +61,10 @@ GraphState::GraphState(graph::Plan what, std::vector<UntypedFunction> functions,
       constants(std::move(data)),
       constant_bytes(bytes_of(constants)),
       bound(std::move(binding)),
-      tuning(how) {}
+      tuning(how),
+      arenas("arena of graph `" + plan.name + "`") {
+  if (device) cache_.emplace(device->state()->driver->memory(), [this] { return arenas.clear(); });
+}
 
 std::shared_ptr<const GraphState> GraphState::make_bound(const GraphState& whole, graph::Plan plan,
                                                          std::span<const uint32_t> kernels, Binding binding,
@@ -87,7 +91,7 @@ Result<std::shared_ptr<const GraphState>> GraphState::make(graph::Plan plan, std
   }
   std::vector<Block> constants;
   for (const std::vector<std::byte>& bytes : plan.constants) {
-    auto block = constant_block(bytes, device);
+    auto block = constant_block(bytes, device, plan.name);
     if (!block) return block.error();
     constants.push_back(std::move(*block));
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "blocks.h"
+#include "gpu/memory_book.h"
 #include "kiln/client/graph.h"
 #include "kiln/client/handle.h"
 #include "lifetime.h"
@@ -87,6 +88,7 @@ struct GraphState {
   ~GraphState() = default;
 
   const Birth birth_;
+  std::optional<gpu::MemoryBook::Cache> cache_;  // the arenas that wait, while the device is short of memory
 };
 
 // One run. Outputs: none, or as many as the plan has, to write to.

@@ -37,7 +37,7 @@ class Arena {
   Result<std::byte*> take(uint64_t bytes, const RunOptions& options, const Device* device) {
     if (bytes == 0) return nullptr;
     const bool recorded = options.stream && is_recorded(*options.stream);
-    auto block = recorded ? Block::make(bytes, options.threads, device)
+    auto block = recorded ? Block::make(bytes, options.threads, device, pool_.holder())
                           : pool_.take(bytes, options.threads, device, options.stream);
     if (!block) return block.error();
     std::byte* data = block->data;
@@ -287,7 +287,7 @@ Result<void> Run::copy_inputs() {
       copies_.push_back(std::move(*block));
     }
     if (!to_device) continue;
-    auto block = Block::allocate_on(*device(), bytes);
+    auto block = Block::allocate_on(*device(), bytes, "copies of inputs of graph `" + plan_.name + "`");
     if (!block) return block.error();
     if (auto done = block->device->copy_from({static_cast<const std::byte*>(in_[i]), bytes}); !done) return done;
     in_[i] = block->data;
@@ -307,7 +307,7 @@ Result<void> Run::allocate_results() {
     if (device() == nullptr) continue;
     on_device_.emplace_back();
     if (given_on_device_[i] || sized_.outputs[i].bytes == 0) continue;
-    auto block = Block::allocate_on(*device(), sized_.outputs[i].bytes);
+    auto block = Block::allocate_on(*device(), sized_.outputs[i].bytes, "results of graph `" + plan_.name + "`");
     if (!block) return block.error();
     out_[i] = block->data;
     on_device_[i] = std::move(*block);

@@ -54,7 +54,7 @@ class CpuDriver final : public gpu::Driver {
   }
   bool broken() const override { return false; }
 
-  Result<void*> allocate(uint64_t bytes) override {
+  Result<void*> allocate_memory(uint64_t bytes) override {
     auto memory = HostMemory::allocate(bytes);
     if (!memory) return memory.error();
     void* data = memory->data();
@@ -62,7 +62,7 @@ class CpuDriver final : public gpu::Driver {
     memory_.emplace(data, std::move(*memory));
     return data;
   }
-  void free(void* memory) override {
+  void free_memory(void* memory) override {
     wait_for_all();
     std::lock_guard lock(mutex_);
     memory_.erase(memory);

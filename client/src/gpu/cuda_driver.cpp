@@ -80,13 +80,13 @@ class CudaDriver final : public Driver {
   }
   bool broken() const override { return broken_.load(std::memory_order_relaxed); }
 
-  Result<void*> allocate(uint64_t bytes) override {
+  Result<void*> allocate_memory(uint64_t bytes) override {
     CurrentContext current(api_, context_);
     Address memory = 0;
     if (const Status s = api_.allocate(&memory, bytes); s != kSuccess) return failed(s, "cuMemAlloc");
     return pointer_to(memory);
   }
-  void free(void* memory) override {
+  void free_memory(void* memory) override {
     CurrentContext current(api_, context_);
     (void)api_.synchronise();  // cuMemFree itself "may" wait for what still uses the memory, says its documentation
     (void)api_.free(address_of(memory));

@@ -1,4 +1,5 @@
 // Devices of this process: one object each, shared by all who open it, gone with the last of them.
+#include <algorithm>
 #include <map>
 #include <mutex>
 
@@ -116,6 +117,26 @@ const DeviceInfo& Device::info() const { return state_->driver->info(); }
 
 Stream Device::default_stream() const {
   return Stream(std::shared_ptr<gpu::StreamState>(state_, &state_->default_stream));
+}
+
+MemoryUse Device::memory_use() const { return state_->driver->memory().use(); }
+void Device::forget_memory_peak() const { state_->driver->memory().forget_peak(); }
+uint64_t Device::give_back_caches() const { return state_->driver->memory().give_back_caches(); }
+
+Result<void> Device::set_memory_fraction(double hard, double soft) const {
+  const auto is_fraction = [](double value) { return value >= 0 && value <= 1; };  // and no NaN
+  if (!is_fraction(hard) || !is_fraction(soft)) {
+    return invalid_argument("fractions of a device's memory are from 0 to 1, not " + std::to_string(hard) + " and " +
+                            std::to_string(soft));
+  }
+  const uint64_t all = info().memory_bytes;
+  if (all == 0) return error(ErrorCode::kUnavailable, state_->name() + " does not tell how much memory it has");
+  const auto part = [all](double fraction) {
+    const auto bytes = static_cast<uint64_t>(static_cast<double>(all) * fraction);
+    return fraction > 0 ? std::max<uint64_t>(bytes, 1) : 0;
+  };
+  state_->driver->memory().set_limits(part(hard), part(soft));
+  return {};
 }
 
 Result<void> Device::synchronise() const {

@@ -12,6 +12,7 @@
 #include "kiln/abi/launch_block.h"
 #include "kiln/client/gpu.h"
 #include "kiln/dsl/types.h"
+#include "memory_book.h"
 
 namespace kiln::client::gpu {
 
@@ -59,9 +60,11 @@ class Driver {
   // A call has reported that the device can never again be used by this process.
   virtual bool broken() const = 0;
 
-  virtual Result<void*> allocate(uint64_t bytes) = 0;
+  // `holder`: who has it, for errors and statistics: "arrays". kOutOfMemory where the process has its share.
+  Result<void*> allocate(uint64_t bytes, const std::string& holder);
   // Waits until the device is done with it.
-  virtual void free(void* memory) = 0;
+  void free(void* memory);
+  MemoryBook& memory() { return book_; }
   // Host and device addresses alike.
   virtual Result<void> copy(void* to, const void* from, uint64_t bytes, Handle stream) = 0;
   virtual Result<void> fill(void* to, uint8_t value, uint64_t bytes, Handle stream) = 0;
@@ -96,6 +99,13 @@ class Driver {
   virtual Result<void> launch(const KernelLaunch& launch) = 0;
   // Writes kTensorMapBytes to `map`, which is aligned.
   virtual Result<void> encode_tensor_map(const TensorMapArguments& arguments, void* map) = 0;
+
+ protected:
+  virtual Result<void*> allocate_memory(uint64_t bytes) = 0;
+  virtual void free_memory(void* memory) = 0;
+
+ private:
+  MemoryBook book_;
 };
 
 // `kind` is the part of a target before the colon; a GPU's is one whose code goes through Driver::launch.

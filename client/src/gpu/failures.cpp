@@ -32,7 +32,7 @@ Result<void> FailureRecords::create() {
   auto stream = driver_.create_stream();
   if (!stream) return stream.error();
   constexpr uint64_t kBytes = kRecords * sizeof(FailureRecord);
-  auto data = driver_.allocate(kBytes);
+  auto data = driver_.allocate(kBytes, "failure records");
   if (!data) {
     driver_.destroy_stream(*stream);
     return data.error();

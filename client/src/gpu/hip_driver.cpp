@@ -46,12 +46,12 @@ class HipDriver final : public Driver {
     return invalid_argument("needs " + wish + ", and this one is `" + info_.target + "`");
   }
 
-  Result<void*> allocate(uint64_t bytes) override {
+  Result<void*> allocate_memory(uint64_t bytes) override {
     void* memory = nullptr;
     if (auto done = call("hipMalloc", [&] { return api_.allocate(&memory, bytes); }); !done) return done.error();
     return memory;
   }
-  void free(void* memory) override {
+  void free_memory(void* memory) override {
     (void)synchronise();
     (void)call("hipFree", [&] { return api_.free(memory); });
   }

@@ -25,10 +25,10 @@ Result<void> copy(gpu::DeviceState& device, void* to, const void* from, uint64_t
 DeviceMemory::DeviceMemory(std::unique_ptr<gpu::MemoryState> state) : state_(state.release()) {}
 void DeviceMemory::Free::operator()(gpu::MemoryState* state) const { delete state; }
 
-Result<DeviceMemory> DeviceMemory::allocate(const Device& device, uint64_t bytes) {
+Result<DeviceMemory> DeviceMemory::allocate(const Device& device, uint64_t bytes, const std::string& holder) {
   const auto& owner = device.state();
   // The driver has no memory of no bytes.
-  auto data = owner->driver->allocate(bytes > 0 ? bytes : 1);
+  auto data = owner->driver->allocate(bytes > 0 ? bytes : 1, holder);
   if (!data) return owner->explain(data.error(), "allocating " + std::to_string(bytes) + " bytes");
   return DeviceMemory(
       std::unique_ptr<gpu::MemoryState>(new gpu::MemoryState{owner, gpu::Allocation(*owner->driver, *data, bytes)}));

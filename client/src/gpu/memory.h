@@ -39,7 +39,7 @@ class Workspace {
   Result<void*> get(uint64_t bytes) {
     if (!pieces_.empty() && pieces_.back().bytes() >= bytes) return pieces_.back().data();
     if (!keep_outgrown_) pieces_.clear();
-    auto data = driver_.allocate(bytes);
+    auto data = driver_.allocate(bytes, "workspaces of launches");
     if (!data) return data.error();
     pieces_.emplace_back(driver_, *data, bytes);
     return *data;
@@ -62,7 +62,7 @@ class QueueCounter {
     if (void* made = data_.load(std::memory_order_acquire)) return made;
     std::lock_guard lock(mutex_);
     if (memory_) return memory_->data();
-    auto data = driver_.allocate(kBytes);
+    auto data = driver_.allocate(kBytes, "counters of launches");
     if (!data) return data;
     Allocation memory(driver_, *data, kBytes);
     auto stream = driver_.create_stream();

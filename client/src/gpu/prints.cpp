@@ -68,7 +68,7 @@ Result<std::shared_ptr<KernelRing>> PrintRings::add(const Reports& reports) {
     if (!stream) return stream.error();
     stream_ = *stream;
   }
-  auto data = driver_.allocate(sizeof(PrintRing) + kPrintCapacity);
+  auto data = driver_.allocate(sizeof(PrintRing) + kPrintCapacity, "prints");
   if (!data) return data.error();
   auto ring = std::make_shared<KernelRing>(driver_, *data, reports);
   if (auto zero = driver_.fill(*data, 0, ring->memory.bytes(), stream_); !zero) return zero.error();

@@ -162,6 +162,23 @@ static void queues(kiln_function* fn) {
   CHECK_OK(kiln_memory_allocate(device, sizeof x, &b));
   CHECK(kiln_memory_size(a) == sizeof x && kiln_memory_data(a) != NULL);
 
+  kiln_memory_use use;
+  kiln_bytes* holders;
+  uint64_t given = 1;
+  CHECK_OK(kiln_device_get_memory_use(device, &use));
+  CHECK(use.bytes == 2 * sizeof x && use.pieces == 2 && use.peak_bytes >= use.bytes && use.hard_limit == 0);
+  CHECK_OK(kiln_device_get_memory_holders(device, &holders));
+  CHECK(strcmp(kiln_bytes_data(holders), "8000 2 arrays\n") == 0);
+  CHECK_OK(kiln_free(holders));
+  kiln_memory* none_left;
+  CHECK_OK(kiln_device_set_memory_fraction(device, 1e-9, 0));
+  CHECK_FAILS(kiln_memory_allocate(device, 1000, &none_left), KILN_OUT_OF_MEMORY, "8000 in 2 pieces for arrays");
+  CHECK_OK(kiln_device_set_memory_fraction(device, 0, 0));
+  CHECK_FAILS(kiln_device_set_memory_fraction(device, 2, 0), KILN_INVALID_ARGUMENT, "from 0 to 1");
+  CHECK_OK(kiln_device_give_back_caches(device, &given));
+  CHECK(given == 0);
+  CHECK_OK(kiln_device_forget_memory_peak(device));
+
   fill();
   float sum[COUNT];
   const kiln_argument arguments[] = {pointer_to(kiln_memory_data(a), KILN_F32, COUNT), pointer_to(y, KILN_F32, COUNT),

@@ -328,9 +328,11 @@ TEST_F(Launches, RunPlansInOrderOverOneWorkspaceAStream) {
   ASSERT_TRUE(launch(*variant, kernel, {pointer(nullptr), scalar(4)}, {.stream = &stream}).ok());
   EXPECT_EQ(fake_live("memory"), 2);
   fake_fail("cuMemAlloc_v2", 2, 0);
-  EXPECT_EQ(message(launch(*variant, kernel, {pointer(nullptr), scalar(100)}, {.stream = &stream})),
-            "kernel `k` (k.kiln:3:3), grid 100×2×1 of 64 threads, on cuda:0 (Fake 0): workspace of 20000 bytes: "
-            "cuMemAlloc: out of memory (CUDA_ERROR_OUT_OF_MEMORY)");
+  EXPECT_EQ(
+      message(launch(*variant, kernel, {pointer(nullptr), scalar(100)}, {.stream = &stream})),
+      "kernel `k` (k.kiln:3:3), grid 100×2×1 of 64 threads, on cuda:0 (Fake 0): workspace of 20000 bytes: "
+      "cuMemAlloc: out of memory (CUDA_ERROR_OUT_OF_MEMORY); Kiln has 400 bytes of it: 400 in 1 piece for workspaces "
+      "of launches");
   EXPECT_THAT(message(launch(*variant, kernel, {pointer(nullptr), scalar(INT32_MAX)}, {.stream = &stream})),
               HasSubstr("out of memory"));
 }

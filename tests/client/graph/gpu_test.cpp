@@ -1,6 +1,7 @@
 // Plans on a GPU: what is copied where and when, on a fake of the driver that runs host functions as kernels.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <vector>
@@ -93,6 +94,34 @@ TEST_F(GraphOnGpu, StridedAndDonatedHostArrays) {
   EXPECT_THAT((*results)[0].as<float>(), ElementsAreArray(y));
   EXPECT_EQ((*results)[1].data(), state.data());
   EXPECT_EQ(state, next);
+}
+
+// Arenas wait for the next run, until somebody is short of memory.
+TEST_F(GraphOnGpu, ArenasAreGivenBack) {
+  const auto run = [&] { return fn({array(x, {3, 4}), array(state, {3, 4})}); };
+  const Device device = test::open_device();
+  ASSERT_TRUE(run());
+  const MemoryUse use = device.memory_use();
+  const auto arena = std::ranges::find(use.holders, "arena of graph `" + fn.plan().name + "`", &MemoryHolder::name);
+  ASSERT_NE(arena, use.holders.end());
+  EXPECT_EQ(device.give_back_caches(), arena->bytes);
+  EXPECT_EQ(device.memory_use().bytes, use.bytes - arena->bytes);
+  EXPECT_EQ(device.give_back_caches(), 0u);
+
+  // A limit that arrays fit below only without it; then one beyond which caches always go.
+  ASSERT_TRUE(run());
+  const auto all = static_cast<double>(device.info().memory_bytes);
+  ASSERT_TRUE(device.set_memory_fraction((static_cast<double>(use.bytes) + 0.5) / all));
+  EXPECT_TRUE(DeviceMemory::allocate(device, arena->bytes));
+  const auto more = DeviceMemory::allocate(device, arena->bytes + 1);
+  ASSERT_FALSE(more);
+  EXPECT_THAT(more.error().message, HasSubstr("for constants of graph"));
+  ASSERT_TRUE(device.set_memory_fraction(0));
+  ASSERT_TRUE(run());
+  ASSERT_TRUE(device.set_memory_fraction(0, 1 / all));
+  EXPECT_TRUE(DeviceMemory::allocate(device, 1));
+  EXPECT_EQ(device.memory_use().bytes, use.bytes - arena->bytes);
+  ASSERT_TRUE(device.set_memory_fraction(0));
 }
 
 DeviceBuffer<float> filled(const Device& device, const std::vector<float>& from) {
@@ -211,14 +240,19 @@ TEST_F(GraphOnGpu, LaunchesAreTimed) {
 TEST_F(GraphOnGpu, FailuresLeaveNothingBehind) {
   const std::vector<ArrayView> inputs = {array(x, {3, 4}), array(state, {3, 4})};
   ASSERT_TRUE(fn(inputs));
+  const Device device = test::open_device();
+  device.give_back_caches();  // or the arena that waits would be given back for what is refused
   const long before = fake_live("memory");
   for (int skip = 0; skip < 5; ++skip) {
     fake_fail("cuMemAlloc_v2", 2, skip);
     auto result = fn(inputs);
+    device.give_back_caches();
     ASSERT_FALSE(result) << skip;
     EXPECT_EQ(result.error().code, ErrorCode::kOutOfMemory) << result.error().message;
     EXPECT_EQ(fake_live("memory"), before);
   }
+  ASSERT_TRUE(fn(inputs));
+  fake_fail("cuMemAlloc_v2", 2, 0);
   auto result = fn(inputs);
   ASSERT_TRUE(result) << result.error().message;
 }

@@ -59,6 +59,21 @@ struct DeviceInfo {
 // The devices of a kind, in the driver's order, without opening them. No driver is an error, and so is no device.
 Result<std::vector<DeviceInfo>> devices(std::string_view kind);
 
+// Who has memory of a device, by what it is for: "arrays", "arena of graph `mlp`".
+struct MemoryHolder {
+  std::string name;
+  uint64_t bytes = 0;
+  size_t pieces = 0;
+};
+// What this process has of a device's memory by Kiln, in bytes. What other libraries have is not counted.
+struct MemoryUse {
+  uint64_t bytes = 0;
+  uint64_t peak_bytes = 0;
+  uint64_t hard_limit = 0, soft_limit = 0;  // 0: none
+  size_t pieces = 0;
+  std::vector<MemoryHolder> holders;  // the largest first
+};
+
 class Device {
  public:
   // A device that is open already is shared. docs/use/cli.md says where the driver is looked for.
@@ -70,6 +85,15 @@ class Device {
   Stream default_stream() const;
   // Waits for all work of the device.
   Result<void> synchronise() const;
+
+  MemoryUse memory_use() const;
+  void forget_memory_peak() const;  // it begins anew at what there is now
+  // Most of info().memory_bytes that this process may have by Kiln; memory that it has stays. An allocation that would
+  // pass `soft` has caches given back first; one that would pass `hard` all the same is kOutOfMemory, and the error
+  // names the largest holders. 0: no limit. For as long as the device is open.
+  Result<void> set_memory_fraction(double hard, double soft = 0) const;
+  // Memory that waits for a later run goes to the driver; how many bytes that were.
+  uint64_t give_back_caches() const;
 
   const std::shared_ptr<gpu::DeviceState>& state() const { return state_; }
 
@@ -151,7 +175,8 @@ class Recording {
 // Memory of a device; given back with the object, once the device is done with all that was queued before.
 class DeviceMemory {
  public:
-  static Result<DeviceMemory> allocate(const Device& device, uint64_t bytes);
+  // `holder`: what it is for, in MemoryUse and in errors.
+  static Result<DeviceMemory> allocate(const Device& device, uint64_t bytes, const std::string& holder = "arrays");
 
   void* data() const;
   uint64_t bytes() const;
@@ -227,6 +252,8 @@ using client::DeviceMemory;
 using client::devices;
 using client::elapsed_ms;
 using client::Event;
+using client::MemoryHolder;
+using client::MemoryUse;
 using client::Recording;
 using client::split_cores;
 using client::Stream;

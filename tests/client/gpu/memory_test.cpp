@@ -1,0 +1,115 @@
+// How much memory of a device this process has, for whom, and its limits: on the fake driver and on processors.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "fake_case.h"
+
+namespace kiln {
+namespace {
+
+using testing::HasSubstr;
+
+class MemoryOfDevice : public test::FakeCase, public testing::WithParamInterface<const char*> {};
+
+Result<DeviceMemory> allocate(const Device& device, uint64_t bytes, const char* holder = "arrays") {
+  return DeviceMemory::allocate(device, bytes, holder);
+}
+
+// So many bytes as a fraction of all.
+double fraction_of(const Device& device, uint64_t bytes) {
+  return (static_cast<double>(bytes) + 0.5) / static_cast<double>(device.info().memory_bytes);
+}
+
+TEST_P(MemoryOfDevice, IsCounted) {
+  const auto device = Device::open(GetParam());
+  ASSERT_TRUE(device) << device.error().message;
+  EXPECT_EQ(device->memory_use().bytes, 0u);
+  {
+    const auto x = allocate(*device, 1000), y = allocate(*device, 500), other = allocate(*device, 2000, "weights");
+    ASSERT_TRUE(x && y && other);
+    const MemoryUse use = device->memory_use();
+    EXPECT_EQ(use.bytes, 3500u);
+    EXPECT_EQ(use.pieces, 3u);
+    ASSERT_EQ(use.holders.size(), 2u);
+    EXPECT_EQ(use.holders[0].name, "weights");
+    EXPECT_EQ(use.holders[1].bytes, 1500u);
+    EXPECT_EQ(use.holders[1].pieces, 2u);
+  }
+  EXPECT_EQ(device->memory_use().bytes, 0u);
+  EXPECT_TRUE(device->memory_use().holders.empty());
+  EXPECT_EQ(device->memory_use().peak_bytes, 3500u);
+  device->forget_memory_peak();
+  EXPECT_EQ(device->memory_use().peak_bytes, 0u);
+}
+
+TEST_P(MemoryOfDevice, HasALimit) {
+  const auto device = Device::open(GetParam());
+  ASSERT_TRUE(device) << device.error().message;
+  ASSERT_TRUE(device->set_memory_fraction(fraction_of(*device, 1 << 20)));
+  const uint64_t limit = device->memory_use().hard_limit;
+  EXPECT_NEAR(static_cast<double>(limit), 1 << 20, 16);
+  std::vector<DeviceMemory> kept;
+  for (const auto& [bytes, holder] : {std::pair(100'000, "a"), {400'000, "b"}, {50'000, "c"}, {300'000, "d"}}) {
+    auto memory = allocate(*device, static_cast<uint64_t>(bytes), holder);
+    ASSERT_TRUE(memory);
+    kept.push_back(std::move(*memory));
+  }
+  const auto more = allocate(*device, 300'000, "e");
+  ASSERT_FALSE(more);
+  EXPECT_EQ(more.error().code, ErrorCode::kOutOfMemory);
+  EXPECT_THAT(more.error().message, HasSubstr("the limit of this process is " + std::to_string(limit) +
+                                              " bytes, and 300000 more for e would pass it; Kiln has 850000 bytes of "
+                                              "it: 400000 in 1 piece for b, 300000 in 1 piece for d, 100000 in 1 "
+                                              "piece for a, …"));
+  EXPECT_EQ(device->memory_use().bytes, 850'000u);
+  kept.clear();
+  EXPECT_TRUE(allocate(*device, 300'000));
+  ASSERT_TRUE(device->set_memory_fraction(0));
+  EXPECT_TRUE(allocate(*device, 2 << 20));
+  for (const double wrong : {-0.1, 1.1, std::numeric_limits<double>::quiet_NaN()}) {
+    EXPECT_THAT(device->set_memory_fraction(wrong).error().message, HasSubstr("from 0 to 1"));
+    EXPECT_THAT(device->set_memory_fraction(1, wrong).error().message, HasSubstr("from 0 to 1"));
+  }
+}
+
+TEST_P(MemoryOfDevice, IsCountedByThreads) {
+  const auto device = Device::open(GetParam());
+  ASSERT_TRUE(device) << device.error().message;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 500; ++round) EXPECT_TRUE(allocate(*device, 64, "threads"));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(device->memory_use().bytes, 0u);
+  EXPECT_LE(device->memory_use().peak_bytes, 256u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, MemoryOfDevice, testing::Values("cuda", "cpu"));
+
+// A hundred thousand, of which the driver refuses some: none is left, and each refusal says who has what.
+TEST_F(MemoryOfDevice, IsNotLostWhereTheDriverRefuses) {
+  const auto device = Device::open("cuda");
+  ASSERT_TRUE(device) << device.error().message;
+  const auto kept = allocate(*device, 4096, "weights");
+  ASSERT_TRUE(kept);
+  size_t refused = 0;
+  for (int i = 0; i < 100'000; ++i) {
+    if (i % 97 == 0) fake_fail("cuMemAlloc_v2", 2, 0);
+    const auto memory = allocate(*device, static_cast<uint64_t>(i));
+    if (memory) continue;
+    ++refused;
+    ASSERT_THAT(memory.error().message, HasSubstr("out of memory"));
+    ASSERT_THAT(memory.error().message, HasSubstr("; Kiln has 4096 bytes of it: 4096 in 1 piece for weights"));
+  }
+  EXPECT_EQ(refused, 1031u);
+  EXPECT_EQ(device->memory_use().bytes, 4096u);
+  EXPECT_EQ(fake_live("memory"), 1);
+}
+
+}  // namespace
+}  // namespace kiln
