@@ -47,6 +47,24 @@ static void takes_no_bad_handles(kiln_client* client, kiln_graph* graph) {
   CHECK(kiln_graph_input_count(NULL) == 0 && kiln_graph_target(NULL) == NULL && kiln_graph_donor(NULL, 0) == -1);
 }
 
+/* Numbers that are no handles, and those that might be. */
+static void takes_no_noise(void) {
+  uint64_t noise = 1;
+  kiln_bytes* bytes;
+  kiln_array array;
+  for (int i = 0; i < 20000; ++i) {
+    noise = noise * 6364136223846793005u + 1442695040888963407u;
+    const uint64_t kind = noise >> 60, slot = noise >> 40 & 0xff, generation = noise >> 20 & 1023;
+    void* handle = (void*)(uintptr_t)(i % 2 ? noise : kind << 56 | slot << 32 | (generation + 100000));
+    CHECK(kiln_free(handle) == KILN_INVALID_ARGUMENT);
+    CHECK(kiln_graph_text(handle, &bytes) == KILN_INVALID_ARGUMENT);
+    CHECK(kiln_tensor_array(handle, &array) == KILN_INVALID_ARGUMENT);
+    CHECK(kiln_stream_synchronise(handle) == KILN_INVALID_ARGUMENT);
+    CHECK(kiln_memory_data(handle) == NULL && kiln_kernel_name(handle) == NULL);
+    if (failures > 0) return;
+  }
+}
+
 static void takes_no_bad_options(kiln_client* client, kiln_graph* graph) {
   kiln_compiled_graph* fn;
   kiln_client* none;
@@ -257,6 +275,7 @@ int main(void) {
   CHECK_OK(kiln_client_create(NULL, &client));
   CHECK_OK(kiln_graph_parse(kText, strlen(kText), "add.kg", &graph));
   takes_no_bad_handles(client, graph);
+  takes_no_noise();
   takes_no_bad_options(client, graph);
   reads_no_bad_graphs();
   kiln_graph_options options = {sizeof options};
