@@ -262,6 +262,13 @@ typedef struct kiln_graph_options {
 KILN_API kiln_status kiln_graph_compile(kiln_client* client, kiln_graph* graph, const kiln_graph_options* options,
                                         kiln_compiled_graph** fn);
 
+/* Plan and code as bytes, for programs where no daemon is; of a CPU with the features that the target has. Not of a
+ * handle with bound inputs. */
+KILN_API kiln_status kiln_graph_export(kiln_client* client, kiln_compiled_graph* fn, kiln_bytes** package);
+/* Code in it is run: take it only from whom you trust. Arrays on a GPU are aligned to 16 bytes in its runs; others are
+ * KILN_INVALID_ARGUMENT. */
+KILN_API kiln_status kiln_graph_import(const void* package, size_t size, kiln_compiled_graph** fn);
+
 /* An input or output of a compiled graph. */
 typedef struct kiln_tensor_info {
   const char* name;

@@ -2,6 +2,7 @@
 #include "errors.h"
 #include "graph_formats.h"
 #include "kiln/graph/aten.h"
+#include "graph_package.h"
 #include "kiln/graph/binary.h"
 #include "kiln/graph/text.h"
 #include "kiln/wire/files.h"
@@ -95,6 +96,32 @@ kiln_status kiln_graph_compile(kiln_client* client, kiln_graph* graph, const kil
     auto compiled = (*with)->client.compile((*what)->graph, *chosen);
     if (!compiled) return compiled.error();
     give<CompiledGraphObject>(fn, std::move(*compiled));
+    return {};
+  });
+}
+
+kiln_status kiln_graph_export(kiln_client* client, kiln_compiled_graph* fn, kiln_bytes** package) {
+  return guarded([&]() -> Result<void> {
+    if (auto fine = check_pointer(package, "package"); !fine) return fine;
+    auto with = pin<ClientObject>(client, "client");
+    if (!with) return with.error();
+    auto what = pin<CompiledGraphObject>(fn, "fn");
+    if (!what) return what.error();
+    if ((*what)->is_bound) return invalid_argument("a handle with bound inputs does not travel: export the one before");
+    auto written = write_package((*with)->client, (*what)->fn);
+    if (!written) return written.error();
+    give<BytesObject>(package, std::move(*written));
+    return {};
+  });
+}
+
+kiln_status kiln_graph_import(const void* package, size_t size, kiln_compiled_graph** fn) {
+  return guarded([&]() -> Result<void> {
+    if (auto fine = check_pointer(package, "package"); !fine) return fine;
+    if (auto fine = check_pointer(fn, "fn"); !fine) return fine;
+    auto loaded = read_package({static_cast<const std::byte*>(package), size});
+    if (!loaded) return loaded.error();
+    give<CompiledGraphObject>(fn, std::move(*loaded));
     return {};
   });
 }

@@ -196,7 +196,9 @@ kiln_status kiln_graph_bind(kiln_compiled_graph* fn, const char* const* names, c
     }
     auto made = (*object)->fn.bind(weights, known.options);
     if (!made) return made.error();
-    give<CompiledGraphObject>(bound, std::move(*made));
+    auto out = std::make_unique<CompiledGraphObject>(std::move(*made));
+    out->is_bound = true;
+    *bound = publish<kiln_compiled_graph>(std::move(out));
     return {};
   });
 }

@@ -56,7 +56,8 @@ struct CompiledGraphObject final : Object {
     std::vector<int64_t> shape;
   };
   CompiledGraph fn;
-  Place place;  // where a GPU's graph has its arrays
+  Place place;            // where a GPU's graph has its arrays
+  bool is_bound = false;  // its plan lacks the constants that the handle has
   std::vector<Tensor> inputs, outputs;
 };
 

@@ -149,6 +149,44 @@ static void stops(kiln_client* client, kiln_graph* graph, kiln_compiled_graph* f
   CHECK_OK(kiln_free(cancel));
 }
 
+/* Without a daemon, and whatever the bytes. */
+static void is_exported(kiln_client* client, kiln_compiled_graph* fn) {
+  kiln_bytes* package;
+  kiln_compiled_graph *loaded, *bound;
+  CHECK_OK(kiln_graph_export(client, fn, &package));
+  CHECK_OK(kiln_graph_import(kiln_bytes_data(package), kiln_bytes_size(package), &loaded));
+  runs(loaded);
+  /* Arrays that are aligned to their elements and no more. */
+  float memory[9] = {0, 3, -1, 2}, y[3];
+  const int64_t shape[] = {1, 3}, y_shape[] = {1, 2};
+  for (int skip = 0; skip < 2; ++skip) {
+    memmove(memory + skip, memory + 1, 3 * sizeof *memory);
+    const kiln_array inputs[] = {array_of(memory + skip, KILN_F32, 2, shape), array_of(w, KILN_F32, 2, kWShape),
+                                 array_of(b, KILN_F32, 1, kBShape)};
+    const kiln_array output = output_of(y + skip, KILN_F32, 2, y_shape);
+    CHECK_OK(kiln_graph_run(loaded, inputs, 3, &output, 1, NULL));
+    check_rows(memory + skip, y + skip, 1);
+  }
+  CHECK_OK(kiln_free(loaded));
+  const size_t size = kiln_bytes_size(package);
+  char* changed = malloc(size + 1);
+  memcpy(changed, kiln_bytes_data(package), size);
+  for (size_t cut = 0; cut < size; cut += 1 + size / 50) {
+    CHECK_FAILS(kiln_graph_import(changed, cut, &loaded), KILN_INVALID_ARGUMENT, "no package of a graph");
+  }
+  changed[size] = 0;
+  CHECK_FAILS(kiln_graph_import(changed, size + 1, &loaded), KILN_INVALID_ARGUMENT, "bytes behind it");
+  changed[3] = 'x';
+  CHECK_FAILS(kiln_graph_import(changed, size, &loaded), KILN_INVALID_ARGUMENT, "does not begin like one");
+  free(changed);
+  CHECK_OK(kiln_free(package));
+  const char* const name = "b";
+  const kiln_array array = array_of(b, KILN_F32, 1, kBShape);
+  CHECK_OK(kiln_graph_bind(fn, &name, &array, NULL, 1, NULL, &bound));
+  CHECK_FAILS(kiln_graph_export(client, bound, &package), KILN_INVALID_ARGUMENT, "bound inputs does not travel");
+  CHECK_OK(kiln_free(bound));
+}
+
 static void travels(kiln_graph* graph) {
   kiln_bytes *bytes, *text, *again;
   kiln_graph* read;
@@ -188,6 +226,7 @@ int main(void) {
     binds(fn);
     runs_on_a_stream(fn);
     stops(client, graph, fn);
+    is_exported(client, fn);
     CHECK_OK(kiln_free(fn));
   }
   CHECK_OK(kiln_free(graph));
