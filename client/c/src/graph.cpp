@@ -1,8 +1,8 @@
 // Graphs as they are written, and compiling them.
 #include "errors.h"
 #include "graph_formats.h"
-#include "kiln/graph/aten.h"
 #include "graph_package.h"
+#include "kiln/graph/aten.h"
 #include "kiln/graph/binary.h"
 #include "kiln/graph/text.h"
 #include "kiln/wire/files.h"
