@@ -75,6 +75,7 @@ void add_elements(std::vector<Entry>& list) {
   // These have one type of element.
   list.push_back({"cross_entropy_mean", "f32", []() -> auto& { return kernels::cross_entropy_mean().ir(); }});
   list.push_back({"histogram", "i32", []() -> auto& { return kernels::histogram().ir(); }});
+  list.push_back({"nms", "f32", []() -> auto& { return kernels::nms().ir(); }});
 }
 
 void add_products(std::vector<Entry>& list) {
@@ -112,6 +113,21 @@ void add_products(std::vector<Entry>& list) {
   add_floats(list, KILN_LIBRARY(mlp_softshrink));
   add_floats(list, KILN_LIBRARY(pack_weights));
 }
+
+void add_images_and_sequences(std::vector<Entry>& list) {
+  add_floats(list, KILN_LIBRARY(append_pages));
+  add_floats(list, KILN_LIBRARY(append_pages_quantised));  // into i8
+  add_floats(list, KILN_LIBRARY(grouped_matmul_nt));
+  add_floats(list, KILN_LIBRARY(grouped_matmul_tn));
+  add_floats(list, KILN_LIBRARY(matmul_geglu));
+  add_floats(list, KILN_LIBRARY(matmul_swiglu));
+  add_floats(list, KILN_LIBRARY(max_pool2d));
+  add_floats(list, KILN_LIBRARY(max_pool2d_backward));
+  add_floats(list, KILN_LIBRARY(roi_align));
+  add_floats(list, KILN_LIBRARY(roi_align_backward));
+  add_floats(list, KILN_LIBRARY(selective_scan));
+  add_floats(list, KILN_LIBRARY(selective_scan_backward));
+}
 #undef KILN_LIBRARY
 
 const std::vector<Entry>& entries() {
@@ -120,6 +136,7 @@ const std::vector<Entry>& entries() {
     add_elements(out);
     add_rows(out);
     add_products(out);
+    add_images_and_sequences(out);
     std::stable_sort(out.begin(), out.end(), [](const Entry& a, const Entry& b) { return a.name < b.name; });
     return out;
   }();

@@ -26,7 +26,8 @@ const auto& grouped_matmul_nt() {
           .array("A", "M*K")
           .array("B", "groups*K*N")
           .array("sizes", "groups", "div(M, groups)", "div(M, groups) + 1")
-          .array("C", "M*N");
+          .array("C", "M*N")
+          .defaults("amd", {{"BM", 64}, {"BN", 64}, {"BK", 32}, {"num_warps", 4}});
   return def;
 }
 
@@ -57,7 +58,8 @@ const auto& grouped_matmul_tn() {
           .array("A", "M*K")
           .array("B", "M*N")
           .array("sizes", "groups", "div(M, groups)", "div(M, groups) + 1")
-          .array("C", "groups*K*N");
+          .array("C", "groups*K*N")
+          .defaults("amd", {{"BM", 64}, {"BN", 64}, {"BK", 32}, {"num_warps", 4}});
   return def;
 }
 
