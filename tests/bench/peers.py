@@ -207,6 +207,43 @@ def attention(batch, heads, seq, width, *words):
     return lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal="causal" in words), (q, k, v)
 
 
+def channels_last(n, h, w, c):
+    return randn(n, c, h, w).contiguous(memory_format=torch.channels_last)
+
+
+def max_pool2d(n, h, w, c, window, stride, pad):
+    return lambda x: F.max_pool2d(x, window, stride, pad, return_indices=True), (channels_last(n, h, w, c),)
+
+
+def max_pool2d_backward(n, h, w, c, window, stride, pad):
+    x = channels_last(n, h, w, c)
+    y, index = F.max_pool2d(x, window, stride, pad, return_indices=True)
+    run = lambda g, x, index: torch.ops.aten.max_pool2d_with_indices_backward(
+        g, x, (window, window), (stride, stride), (pad, pad), (1, 1), False, index)
+    return run, (torch.randn_like(y), x, index)
+
+
+def nms(batch, n, kept):
+    from torchvision.ops import batched_nms  # a peer where it is there
+    boxes = (randn(batch, n, 4) * 25).abs()
+    boxes[..., 2:] += boxes[..., :2]
+    kinds, scores = torch.randint(3, (batch, n)), randn(batch, n)
+    run = lambda boxes, scores, kinds: [batched_nms(*each, 0.5)[:kept] for each in zip(boxes, scores, kinds)]
+    return run, (boxes, scores, kinds)
+
+
+def matmul_swiglu(m, n, k):
+    def run(a, b):
+        gate, value = (a @ b).chunk(2, -1)
+        return F.silu(gate) * value
+
+    return run, (randn(m, k), randn(k, 2 * n))
+
+
+def selective_scan(batch, length, width):
+    raise LookupError("no scan of Mamba in PyTorch; its package has one for GPUs alone")
+
+
 PEERS = {
     "vector_add": vector_add,
     "sin2_cos2": unary(lambda x: x.sin() ** 2 + x.cos() ** 2),
@@ -262,6 +299,11 @@ PEERS = {
     "conv2d_narrow": conv2d,
     "conv2d_packed": conv2d,
     "attention": attention,
+    "max_pool2d": max_pool2d,
+    "max_pool2d_backward": max_pool2d_backward,
+    "nms": nms,
+    "matmul_swiglu": matmul_swiglu,
+    "selective_scan": selective_scan,
 }
 
 
@@ -301,7 +343,7 @@ def main():
                 try:
                     ready = prepare(words[0], words[1:])
                     print(*ready or ["none"], flush=True)
-                except (LookupError, TypeError) as reason:
+                except (ImportError, LookupError, TypeError) as reason:
                     print("none", reason, flush=True)
             else:
                 repeats, clock = int(words[1]), time.thread_time if sys.argv[1] == "1" else time.perf_counter

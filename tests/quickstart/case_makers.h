@@ -18,6 +18,7 @@ std::vector<Case> order_cases(Size size);
 std::vector<Case> product_cases(Size size);
 std::vector<Case> convolution_cases(Size size);
 std::vector<Case> attention_cases(Size size);
+std::vector<Case> image_cases(Size size);
 
 // --- inputs ---
 

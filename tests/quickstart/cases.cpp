@@ -8,7 +8,8 @@ std::vector<Case> quickstart_cases(Size size) {
                                                                           {"order", order_cases},
                                                                           {"products", product_cases},
                                                                           {"convolutions", convolution_cases},
-                                                                          {"attention", attention_cases}};
+                                                                          {"attention", attention_cases},
+                                                                          {"images", image_cases}};
   std::vector<Case> out;
   for (const auto& [family, cases] : families) {
     for (Case& test : cases(size)) {
