@@ -27,6 +27,8 @@
  * Structs of options begin with their size, so that later versions can add fields: fill in sizeof, leave the rest 0 for
  * the default. A null pointer to options means all defaults.
  *
+ * The library stays in the process: dlclose() does not unload it.
+ *
  * A child of fork() may use what is there: clients connect anew; streams and devices of GPUs are lost to it.
  */
 #ifndef KILN_H

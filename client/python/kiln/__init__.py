@@ -21,7 +21,7 @@ from ._arrays import NAMES, Tensor, from_dlpack, pack, view
 from ._library import Error, Handle, check, library, take_text
 
 __all__ = ["Client", "CompiledGraph", "Error", "Function", "Graph", "Kernel", "Safetensors", "Stream", "Tensor", "from_dlpack",
-           "library_kernel", "load", "version"]
+           "library_kernel", "load", "load_graph", "version"]
 
 
 def version() -> str:
@@ -173,6 +173,10 @@ class CompiledGraph:
         check(library.kiln_graph_memory(self, arrays, c_size_t(len(inputs)), None, byref(need)))
         return {"arena": need.arena, "results": need.results, "bound": need.bound}
 
+    def export(self, client: Client | None = None) -> bytes:
+        """Plan and code, for load_graph() where no daemon is."""
+        return _c.take_bytes(library.kiln_graph_export, client or Client.default(), self)
+
     def explain(self, **sizes: int) -> str:
         return take_text(library.kiln_graph_explain, self, _c.named_ints(sizes), c_size_t(len(sizes)))
 
@@ -201,6 +205,9 @@ class Kernel:
         self._handle = source if isinstance(source, Handle) else _read("kernel", source)
         self._functions: dict[str, Function] = {}
         self.name = library.kiln_kernel_name(self._handle).decode()
+        self._params = [_c.ParamInfo() for _ in range(library.kiln_kernel_param_count(self._handle))]
+        for index, param in enumerate(self._params):
+            check(library.kiln_kernel_param(self._handle, c_size_t(index), byref(param)))
 
     def text(self) -> str:
         return take_text(library.kiln_kernel_text, self._handle)
@@ -218,7 +225,7 @@ class Kernel:
 
     def launch(self, *arguments, stream: Stream | None = None) -> None:
         """Compiles it for where its first array lies, once, and launches it there."""
-        array = next((view(value) for value in arguments if not isinstance(value, (bool, int, float))), None)
+        array = next((view(value) for value, param in zip(arguments, self._params) if param.is_pointer), None)
         target = next(name for name, number in _c.DEVICES.items() if number == (array.device if array else 0))
         if target not in self._functions:
             self._functions[target] = self.compile(target)
@@ -231,10 +238,7 @@ class Function:
     def __init__(self, handle: Handle, kernel: Kernel):
         self._handle = handle
         self.kernel = kernel
-        self._params = []
-        for index in range(library.kiln_kernel_param_count(kernel._handle)):
-            self._params.append(_c.ParamInfo())
-            check(library.kiln_kernel_param(kernel._handle, c_size_t(index), byref(self._params[-1])))
+        self._params = kernel._params
 
     def launch(self, *arguments, grid: Sequence[int] | None = None, threads: int = 0, stream: Stream | None = None) -> None:
         """Arrays and numbers in the order of the kernel's parameters. With a stream, and on a GPU, it is queued, and the
@@ -291,6 +295,11 @@ class Function:
 def load(source: str | bytes | os.PathLike) -> Kernel:
     """The kernel of a `.kiln` file, or of its text."""
     return Kernel(source)
+
+
+def load_graph(package: bytes) -> CompiledGraph:
+    """What export() gave. Its code is run: take it only from whom you trust."""
+    return CompiledGraph(Handle(library.kiln_graph_import, package, c_size_t(len(package))))
 
 
 def library_kernel(name: str) -> Kernel:

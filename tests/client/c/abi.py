@@ -84,6 +84,8 @@ def main():
     seen = {re.sub("@.*", "", name) for name in seen}
     problems += [f"{name} is visible, and not in kiln.h" for name in sorted(seen - declared)]
     problems += [f"{name} is in kiln.h, and not visible" for name in sorted(declared - seen)]
+    if "NODELETE" not in run("readelf", "-d", str(LIBRARY)):
+        problems.append("dlclose() would unload code that threads are in")
     now = listing(functions, structs, numbers)
     if os.environ.get("KILN_UPDATE_GOLDEN") == "1":
         LISTING.write_text(now, encoding="utf-8")

@@ -164,6 +164,17 @@ class WithNumpy(unittest.TestCase):
         fails(self, "has 3 inputs, and 2 were given", fn, self.x, self.w)
         fails(self, "`x` is f64[8, 3]", fn, self.x.astype(np.float64), self.w, self.b)
 
+    def test_graph_is_exported(self):
+        package = kiln.Graph(LAYER).compile().export()
+        y = kiln.load_graph(package)(self.x, self.w, self.b)
+        np.testing.assert_allclose(y.numpy(), self.expected, atol=1e-5)
+        fails(self, "no package of a graph", kiln.load_graph, package[:-1])
+
+    def test_numbers_of_numpy_are_numbers(self):
+        x = np.ones(4, np.float32)
+        kiln.library_kernel("vector_add").launch(x, x, x, np.int64(3))
+        np.testing.assert_array_equal(x, [2, 2, 2, 1])
+
     def test_weights_are_bound(self):
         model = kiln.Graph(LAYER).compile().bind(w=self.w, b=self.b)
         self.assertEqual(list(model.inputs), ["x"])
