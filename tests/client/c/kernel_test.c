@@ -1,4 +1,5 @@
 /* Kernels in C99: read, compiled, launched, on processors and on the interpreter; what they launch on, and mistakes. */
+#define _POSIX_C_SOURCE 200809L /* setenv */
 #include <math.h>
 #include <stdlib.h>
 
@@ -262,10 +263,38 @@ static void loads(kiln_client* client, kiln_kernel* kernel) {
   free(aligned);
 }
 
-int main(void) {
+/* The tuner of these tests answers at once, with BLOCK=2048. */
+static void is_tuned(kiln_client* client, kiln_kernel* kernel) {
+  const kiln_argument arguments[] = {pointer_to(x, KILN_F32, COUNT), pointer_to(y, KILN_F32, COUNT),
+                                     pointer_to(out, KILN_F32, COUNT), integer(COUNT)};
+  const char* const blocks[] = {"BLOCK=4096\n", "BLOCK=2048\n"};
+  const int32_t modes[] = {KILN_MODE_DEFAULT, KILN_MODE_MAX};
+  for (int i = 0; i < 2; ++i) {
+    kiln_kernel_options options = {sizeof options};
+    options.mode = modes[i];
+    kiln_function* fn;
+    kiln_bytes* config;
+    CHECK_OK(kiln_kernel_compile(client, kernel, &options, &fn));
+    CHECK_OK(kiln_function_prepare(fn, arguments, 4));
+    CHECK_OK(kiln_function_config(fn, arguments, 4, &config));
+    CHECK(strcmp(kiln_bytes_data(config), blocks[i]) == 0);
+    fill();
+    CHECK_OK(kiln_function_launch(fn, arguments, 4, NULL));
+    CHECK(is_sum());
+    CHECK_OK(kiln_free(config));
+    CHECK_OK(kiln_free(fn));
+  }
+}
+
+int main(int count, char** words) {
   kiln_client* client;
   kiln_kernel *kernel, *none;
-  CHECK_OK(kiln_client_create(NULL, &client));
+  const char* const daemon_args[] = {"--tuner", words[1]};
+  kiln_client_options tuned = {sizeof tuned};
+  tuned.daemon_args = daemon_args;
+  tuned.daemon_arg_count = 2;
+  CHECK(count == 2 && setenv("KILN_FAKE_TUNER", "config BLOCK=2048", 1) == 0);
+  CHECK_OK(kiln_client_create(&tuned, &client));
   CHECK_OK(kiln_kernel_library("vector_add", &kernel));
   CHECK_FAILS(kiln_kernel_library("fly", &none), KILN_NOT_FOUND, "no kernel `fly`");
   CHECK(kiln_kernel_parse("kernel k(", 9, "k.kiln", &none) != KILN_OK &&
@@ -291,6 +320,7 @@ int main(void) {
     options.constexpr_count = 2;
     CHECK_FAILS(kiln_kernel_compile(client, kernel, &options, &fn), KILN_INVALID_ARGUMENT, "SIZE");
   }
+  is_tuned(client, kernel);
   loads(client, kernel);
   CHECK_OK(kiln_free(kernel));
   CHECK_OK(kiln_free(client));
