@@ -30,6 +30,7 @@ Result<Recording> Recording::capture(const Stream& stream, const std::function<R
   if (!on.recording.compare_exchange_strong(nobody, recording.get())) {
     return invalid_argument("a capture of this stream is under way");
   }
+  const gpu::MemoryBook::Captured captured(device.driver->memory());
   auto begun = device.driver->begin_capture(on.handle);
   if (!begun) {
     on.recording.store(nullptr);

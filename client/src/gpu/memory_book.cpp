@@ -67,6 +67,7 @@ void MemoryBook::remove(void* memory) {
 }
 
 uint64_t MemoryBook::give_back_caches() {
+  if (captures_.load() > 0) return 0;
   const std::lock_guard lock(cache_mutex_);
   uint64_t bytes = 0;
   for (const GiveBack& give_back : caches_) bytes += give_back();

@@ -2,6 +2,7 @@
 // driver is entered here.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -33,6 +34,19 @@ class MemoryBook {
     std::list<GiveBack>::iterator place_;
   };
 
+  // While it lives nothing is given back: to free memory is to wait for the device, which a stream that is captured
+  // does not survive.
+  class Captured {
+   public:
+    explicit Captured(MemoryBook& book) : book_(book) { book_.captures_.fetch_add(1); }
+    ~Captured() { book_.captures_.fetch_sub(1); }
+    Captured(const Captured&) = delete;
+    Captured& operator=(const Captured&) = delete;
+
+   private:
+    MemoryBook& book_;
+  };
+
   // 0: none. Memory that is there already stays.
   void set_limits(uint64_t hard, uint64_t soft);
 
@@ -60,6 +74,7 @@ class MemoryBook {
   uint64_t current_ = 0, peak_ = 0, hard_ = 0, soft_ = 0;
   std::unordered_map<void*, Piece> pieces_;
   std::map<std::string, MemoryHolder> holders_;
+  std::atomic<int> captures_{0};
   std::mutex cache_mutex_;  // never taken with `mutex_` held
   std::list<GiveBack> caches_;
 };

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "fake_case.h"
+#include "gpu/device_state.h"
 
 namespace kiln {
 namespace {
@@ -90,6 +91,32 @@ TEST_P(MemoryOfDevice, IsCountedByThreads) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, MemoryOfDevice, testing::Values("cuda", "cpu"));
+
+// To free memory is to wait for the device: a capture would not survive it.
+TEST_F(MemoryOfDevice, IsNotGivenBackWhileAStreamIsCaptured) {
+  const auto device = Device::open("cuda");
+  ASSERT_TRUE(device) << device.error().message;
+  int asked = 0;
+  const client::gpu::MemoryBook::Cache cache(device->state()->driver->memory(), [&] {
+    ++asked;
+    return uint64_t{8};
+  });
+  ASSERT_TRUE(device->set_memory_fraction(0, 1 / static_cast<double>(device->info().memory_bytes)));
+  std::vector<DeviceMemory> kept;
+  const auto work = [&]() -> Result<void> {
+    auto memory = allocate(*device, 64);
+    if (!memory) return memory.error();
+    kept.push_back(std::move(*memory));
+    return {};
+  };
+  const auto stream = Stream::create(*device);
+  ASSERT_TRUE(stream);
+  EXPECT_TRUE(Recording::capture(*stream, work));
+  EXPECT_EQ(asked, 0);
+  EXPECT_TRUE(work());
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(device->give_back_caches(), 8u);
+}
 
 // A hundred thousand, of which the driver refuses some: none is left, and each refusal says who has what.
 TEST_F(MemoryOfDevice, IsNotLostWhereTheDriverRefuses) {

@@ -92,7 +92,7 @@ class Device {
   // pass `soft` has caches given back first; one that would pass `hard` all the same is kOutOfMemory, and the error
   // names the largest holders. 0: no limit. For as long as the device is open.
   Result<void> set_memory_fraction(double hard, double soft = 0) const;
-  // Memory that waits for a later run goes to the driver; how many bytes that were.
+  // Memory that waits for a later run goes to the driver; how many bytes that were. Nothing while a stream is captured.
   uint64_t give_back_caches() const;
 
   const std::shared_ptr<gpu::DeviceState>& state() const { return state_; }
