@@ -149,6 +149,33 @@ static void stops(kiln_client* client, kiln_graph* graph, kiln_compiled_graph* f
   CHECK_OK(kiln_free(cancel));
 }
 
+/* A program of ATen calls, as torch.compile's backend hands it over. */
+static void is_read_from_aten_calls(kiln_client* client) {
+  const char* text =
+      "{\"graph_module\": {\"graph\": {\"nodes\": [{\"target\": \"torch.ops.aten.relu.default\", \"inputs\": "
+      "[{\"name\": \"self\","
+      " \"arg\": {\"as_tensor\": {\"name\": \"x\"}}}], \"outputs\": [{\"as_tensor\": {\"name\": \"relu\"}}]}],"
+      " \"tensor_values\": {\"x\": {\"dtype\": 7, \"sizes\": [{\"as_int\": 3}]}}}, \"signature\": {\"input_specs\": "
+      "[{\"user_input\":"
+      " {\"arg\": {\"as_tensor\": {\"name\": \"x\"}}}}], \"output_specs\": [{\"user_output\": {\"arg\": {\"as_tensor\":"
+      " {\"name\": \"relu\"}}}}]}}, \"schema_version\": {\"major\": 8, \"minor\": 1}}";
+  kiln_graph* graph;
+  kiln_compiled_graph* fn;
+  CHECK_OK(kiln_graph_parse(text, strlen(text), "program", &graph));
+  CHECK_OK(kiln_graph_compile(client, graph, NULL, &fn));
+  float x[] = {-1, 0, 2}, y[3];
+  const int64_t shape[] = {3};
+  const kiln_array input = array_of(x, KILN_F32, 1, shape), output = output_of(y, KILN_F32, 1, shape);
+  CHECK_OK(kiln_graph_run(fn, &input, 1, &output, 1, NULL));
+  CHECK(y[0] == 0 && y[1] == 0 && y[2] == 2);
+  CHECK_OK(kiln_free(fn));
+  CHECK_OK(kiln_free(graph));
+  CHECK_FAILS(kiln_graph_parse("{}", 2, "program", &graph), KILN_INVALID_ARGUMENT,
+              "program: `schema_version` is missing");
+  CHECK(kiln_graph_knows_aten("aten.relu.default") == 1);
+  CHECK(kiln_graph_knows_aten("aten.no_such_thing.default") == 0 && kiln_graph_knows_aten(NULL) == 0);
+}
+
 /* Without a daemon, and whatever the bytes. */
 static void is_exported(kiln_client* client, kiln_compiled_graph* fn) {
   kiln_bytes* package;
@@ -226,6 +253,7 @@ int main(void) {
     binds(fn);
     runs_on_a_stream(fn);
     stops(client, graph, fn);
+    is_read_from_aten_calls(client);
     is_exported(client, fn);
     CHECK_OK(kiln_free(fn));
   }
