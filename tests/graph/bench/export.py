@@ -2,7 +2,7 @@
 """export.py [--dtype f32|bf16]… [--program GRAPH_REFERENCE] OUT [NAME…]: the models of models.py as graphs.
 
 Writes OUT/NAME.DTYPE.kg, and beside it NAME.DTYPE.json: where each input of the graph comes from, and what its outputs are.
-torch.export gives the calls; the table of ATen operators makes a graph of them, as tests/graph/pytorch/export_models.py does;
+torch.export gives the calls; graph_reference makes a graph of them, as tests/graph/pytorch/export_models.py has it;
 recognise() and simplify() go over it. A training step is the gradient that Kiln makes of the graph of the loss (`vjp`).
 """
 import argparse
@@ -44,16 +44,16 @@ def decompositions(rows):
 class ModelImporter(Importer):
     """An exported program, and where its inputs come from."""
 
-    def __init__(self, reference, rows, program, name):
+    def __init__(self, program, name):
         self.sources, self.users = {}, 0
-        super().__init__(reference, rows, program, name)
+        super().__init__(program, name)
 
     def input(self, node, state, program):
-        before = len(self.builder.inputs)
+        before = len(self.program.inputs)
         super().input(node, state, program)
-        if len(self.builder.inputs) == before:  # a number
+        if len(self.program.inputs) == before:  # a number
             return
-        name = self.values[node].name[1:]
+        name = self.names[node]
         signature = program.graph_signature
         if state is None:
             self.sources[name] = {"from": "user", "index": self.users}
@@ -63,17 +63,16 @@ class ModelImporter(Importer):
         elif node.name in signature.inputs_to_buffers:
             self.sources[name] = {"from": "buffer", "name": state}
         else:
-            self.sources[name] = {"from": "constant", "data": self.tensors[name].flatten().tolist()}
+            self.sources[name] = {"from": "constant", "data": self.program.tensors[name].flatten().tolist()}
 
-    def text(self):
+    def text(self, reference):
         """Without states that nothing uses."""
-        text = super().text()
-        b = self.builder
-        body = text[text.index(") {"):]
-        words = set(body.replace(",", " ").split())
-        b.inputs = [x for x in b.inputs if x.split(":")[0] in words or self.sources[x.split(":")[0][1:]]["from"] == "user"]
-        self.sources = {name: x for name, x in self.sources.items() if any(y.startswith(f"%{name}:") for y in b.inputs)}
-        return b.text()
+        text = reference.passed(self.program.json())["text"]
+        words = set(text[text.index(") {"):].replace(",", " ").split())
+        self.program.inputs = [x for x in self.program.inputs if "%" + x["name"] in words or self.sources[x["name"]]["from"] == "user"]
+        kept = {x["name"] for x in self.program.inputs}
+        self.sources = {name: x for name, x in self.sources.items() if name in kept}
+        return reference.passed(self.program.json())["text"]
 
 
 def input_types(text):
@@ -92,8 +91,8 @@ def input_types(text):
 def export(reference, rows, case, found):
     with torch.no_grad():
         program = torch.export.export(case.module, case.inputs, strict=False).run_decompositions(decompositions(rows))
-    model = ModelImporter(reference, rows, program, case.name)
-    text = model.text()
+    model = ModelImporter(program, case.name)
+    text = model.text(reference)
     passes = ["recognise", "simplify"]
     if case.trains:
         names = {x["name"]: name for name, x in model.sources.items() if x["from"] == "parameter"}

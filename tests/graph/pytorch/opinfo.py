@@ -129,22 +129,25 @@ def reason(message):
     return re.sub(r"\d+", "N", line)[:160]
 
 
-def in_f32(x):
-    return x.float() if isinstance(x, torch.Tensor) and x.dtype.is_floating_point else torch.float32 if x is torch.bfloat16 else x
+def widened(x):
+    wider = {torch.bfloat16: torch.float32, torch.float32: torch.float64}
+    if isinstance(x, torch.Tensor) and x.dtype in wider:
+        return x.detach().to(wider[x.dtype]).requires_grad_(x.requires_grad)
+    return wider.get(x, x) if isinstance(x, torch.dtype) else x
 
 
-def nearer(op, sample, number, x, y):
-    """Whether x is as near as PyTorch's y, of bf16, to what it computes of the same numbers in f32."""
+def nearer(op, sample, way, number, x, y):
+    """Whether x is as near as PyTorch's y to what it computes of the same numbers in a wider type."""
     try:
-        exact = flattened((lambda s: op(s.input, *s.args, **s.kwargs))(sample.transform(in_f32)))[number].double()
-    except Exception:  # whatever has no f32
+        exact = recorded(op, sample.transform(widened), way)[1][number].detach().double()
+    except Exception:  # whatever has no wider type
         return False
-    return bool(((x.double() - exact).abs().max() <= (y.double() - exact).abs().max() * 1.01).all())
+    return bool((x.double() - exact).abs().max() <= (y.double() - exact).abs().max() * 1.01)
 
 
-def compare(reference, op, sample, recorder, wanted):
-    """"equal", or what differs: by torch.testing's tolerances, where the absolute one is of the greatest element; of bf16 what is
-    nearer than PyTorch is well too."""
+def compare(reference, op, sample, way, recorder, wanted):
+    """"equal", or what differs: by torch.testing's tolerances, where the absolute one is of the greatest element; what
+    is nearer than PyTorch to the same in a wider type is well too."""
     program = recorder.program
     got, _ = reference.evaluate(program.json(), program.tensors)
     random = "seed" in reference.inputs
@@ -163,7 +166,7 @@ def compare(reference, op, sample, recorder, wanted):
         try:
             torch.testing.assert_close(x, y.detach(), equal_nan=True, **bounds)
         except AssertionError as error:
-            if y.dtype == torch.bfloat16 and nearer(op, sample, i, x, y):
+            if y.dtype.is_floating_point and nearer(op, sample, way, i, x, y.detach()):
                 continue
             return str(error).splitlines()[0] + " " + " ".join(str(error).splitlines()[2:5])
     return "equal"
@@ -209,7 +212,7 @@ def run_sample(reference, op, sample, way, dtype, counts):
         counts.samples["left out", way, dtype] += 1
         return "left out", f"PyTorch: {str(error).splitlines()[0][:100] if str(error) else type(error).__name__}", None
     try:
-        what = compare(reference, op, sample, recorder, wanted)
+        what = compare(reference, op, sample, way, recorder, wanted)
         kind = "equal" if what == "equal" else "differs"
     except Failure as failure:
         kind, what = "unknown" if "there is no graph of it" in str(failure) else "refused", reason(str(failure))

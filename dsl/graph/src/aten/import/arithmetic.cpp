@@ -6,6 +6,7 @@
 namespace kiln::graph::aten {
 namespace {
 
+constexpr Binary kEqual = operator==;
 constexpr Binary kLess = operator<, kAtMost = operator<=, kGreater = operator>, kAtLeast = operator>=;
 constexpr Binary kShiftLeft = operator<<, kShiftRight = operator>>;
 
@@ -274,6 +275,28 @@ Results prelu_of(Arguments& a) {
   return {where(x > 0, x, weight * x)};
 }
 
+// In f64.
+Results float_power(Arguments& a) {
+  const Term x = a.term("self"), p = a.term("exponent");
+  return {a.ok() ? binary(pow, x, p, f64) : Tensor()};
+}
+
+// |self - other| ≤ atol + rtol·|other|, or equal; NaN with NaN where that is asked for.
+Results close(Arguments& a) {
+  const Term x = a.term("self"), y = other_of(a);
+  const double rtol = a.real("rtol", 1e-5), atol = a.real("atol", 1e-8);
+  const bool nan = a.flag("equal_nan", false);
+  if (!a.ok()) return {};
+  const ElementType type = common(x, y);
+  if (type == i1) return {binary(kEqual, x, y)};
+  const ElementType in = dsl::is_float(type) ? (type == f64 ? f64 : f32) : f64;
+  const Operand p = as(x, in), q = as(y, in);
+  const Tensor bound = atol + rtol * abs(q), d = abs(p - q);
+  Tensor out = (p == q) | ((d <= bound) & ~isinf(d));
+  if (nan) out = out | (isnan(p) & isnan(q));
+  return {out};
+}
+
 constexpr Function kFunctions[] = {
     {"add.Scalar", add},
     {"add.Tensor", add},
@@ -367,6 +390,27 @@ constexpr Function kFunctions[] = {
     {"xlogy.Scalar_Other", x_log},
     {"xlogy.Scalar_Self", x_log},
     {"xlogy.Tensor", x_log},
+    {"divide.Tensor", divide},
+    {"divide.Scalar", divide},
+    {"divide.Tensor_mode", divide},
+    {"multiply.Tensor", multiply},
+    {"multiply.Scalar", multiply},
+    {"subtract.Tensor", subtract},
+    {"subtract.Scalar", subtract},
+    {"greater.Tensor", of_both<kGreater>},
+    {"greater.Scalar", of_both<kGreater>},
+    {"greater_equal.Tensor", of_both<kAtLeast>},
+    {"greater_equal.Scalar", of_both<kAtLeast>},
+    {"less.Tensor", of_both<kLess>},
+    {"less.Scalar", of_both<kLess>},
+    {"less_equal.Tensor", of_both<kAtMost>},
+    {"less_equal.Scalar", of_both<kAtMost>},
+    {"not_equal.Tensor", of_both<operator!= >},
+    {"not_equal.Scalar", of_both<operator!= >},
+    {"float_power.Tensor_Tensor", float_power},
+    {"float_power.Tensor_Scalar", float_power},
+    {"float_power.Scalar", float_power},
+    {"isclose", close},
 };
 
 }  // namespace

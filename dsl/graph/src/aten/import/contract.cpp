@@ -31,7 +31,8 @@ Results vector_product(Arguments& a) {
 Results outer_product(Arguments& a) {
   const Tensor x = a.tensor("self"), y = a.tensor("vec2");
   if (!a.ok()) return {};
-  return {binary(operator*, reshape(x, {x.extent(0), 1}), y)};
+  const Tensor column = reshape(x, {x.extent(0), 1});
+  return {common(Term(x), Term(y)) == i1 ? column & y : binary(operator*, column, y)};
 }
 
 bool is_one(const Term& term) {
@@ -437,6 +438,53 @@ Results distances_of_pairs(Arguments& a) {
   return {distance(index(x, {constant(i64, {count}, first)}, {0}), index(x, {constant(i64, {count}, second)}, {0}), p)};
 }
 
+// Over the named axes of both.
+Results tensor_product(Arguments& a) {
+  const Tensor x = a.tensor("self"), y = a.tensor("other");
+  const Ints dims_x = a.ints("dims_self"), dims_y = a.ints("dims_other");
+  if (dims_x.size() != dims_y.size()) a.fail("as many axes of both are needed");
+  DotAxes axes;
+  for (size_t i = 0; a.ok() && i < dims_x.size(); ++i) {
+    axes.contract_a.push_back(a.axis(dims_x[i], x.rank()));
+    axes.contract_b.push_back(a.axis(dims_y[i], y.rank()));
+  }
+  if (!a.ok()) return {};
+  return {is_float(x) ? dot(x, y, axes) : like(dot(as(x, i64), as(y, i64), axes), x)};
+}
+
+// Of three components along an axis.
+Results cross_product(Arguments& a) {
+  const Tensor x = a.tensor("self"), y = a.tensor("other");
+  if (!a.ok()) return {};
+  const Shape shape = broadcast_shape(x.shape(), y.shape());
+  const Tensor p = broadcast_to(x, shape), q = broadcast_to(y, shape);
+  const int at = a.axis("dim", p.rank(), -1);
+  if (a.ok() && !same(p.extent(at), 3)) a.fail("an axis of another extent than 3");
+  if (!a.ok()) return {};
+  const auto turned = [&](const Tensor& each, int by) {
+    return cat({slice(each, at, by, 3), slice(each, at, 0, by)}, at);
+  };
+  return {turned(p, 1) * turned(q, 2) - turned(p, 2) * turned(q, 1)};
+}
+
+// The norm of the difference.
+Results distance_between(Arguments& a) {
+  const Tensor x = a.tensor("self"), y = a.tensor("other");
+  const double p = a.real("p", 2);
+  if (!a.ok()) return {};
+  const Tensor d = wide(x) - wide(y);
+  return {like(distance(reshape(d, {product(d.shape())}), full({1}, 0, d.element()), p), x)};
+}
+Results distance_of_rows(Arguments& a) {
+  const Tensor x = a.tensor("x1"), y = a.tensor("x2");
+  const double p = a.real("p", 2), eps = a.real("eps", 1e-6);
+  const bool keep = a.flag("keepdim", false);
+  if (!a.ok()) return {};
+  const Tensor d = wide(x) - wide(y) + eps;
+  const Tensor out = distance(d, full({1}, 0, d.element()), p);
+  return {as(keep ? reshape(out, inserted(out.shape(), out.rank(), 1)) : out, as_real(common(Term(x), Term(y))))};
+}
+
 constexpr Function kFunctions[] = {
     {"addbmm", matrix_sum},
     {"addmm", matrix_sum},
@@ -470,6 +518,10 @@ constexpr Function kFunctions[] = {
     {"_scaled_dot_product_flash_attention_for_cpu", attention_with_sums},
     {"_scaled_dot_product_cudnn_attention", attention_with_sums},
     {"vdot", vector_product},
+    {"dist", distance_between},
+    {"linalg_cross", cross_product},
+    {"pairwise_distance", distance_of_rows},
+    {"tensordot", tensor_product},
 };
 
 }  // namespace

@@ -82,7 +82,6 @@ Tensor asinh_of(const Tensor& x) {
   return copysign(log1p(m + m * (m / (1 + hypot(m, 1)))), x);
 }
 Tensor atanh_of(const Tensor& x) { return 0.5 * log1p((2 * x) / (1 - x)); }
-Tensor square_of(const Tensor& x) { return x * x; }
 Tensor fraction_of(const Tensor& x) { return x - trunc(x); }
 Tensor degrees_of(const Tensor& x) { return x * (180 / std::numbers::pi); }
 Tensor radians_of(const Tensor& x) { return x * (std::numbers::pi / 180); }
@@ -101,7 +100,7 @@ Results reciprocal_of(Arguments& a) { return {reciprocal(a.tensor("self"))}; }
 
 Results squared(Arguments& a) {
   const Tensor x = a.tensor("self");
-  return {x.element() == i1 ? x : like(square_of(x), x)};
+  return {x.element() == i1 ? as(x, i64) : x * x};
 }
 
 // --- with parameters ---
@@ -233,6 +232,21 @@ Results as_other(Arguments& a) {
   return {like(x, other)};
 }
 
+Results all_real(Arguments& a) { return {full(a.tensor("self").shape(), 1, i1)}; }
+
+// -x·log(x).
+Tensor entropy_of(const Tensor& x) {
+  return where(isnan(x), x, where(x > 0, -(x * log(x)), where(x == 0, 0, -std::numeric_limits<double>::infinity())));
+}
+
+// A slope for negative numbers: in training a random one.
+Results randomised_leaky(Arguments& a) {
+  const Tensor x = a.tensor("self"), w = wide(x);
+  const double low = a.real("lower", 0.125), high = a.real("upper", 1.0 / 3);
+  if (a.flag("training", false)) a.fail("random slopes");
+  return {like(where(w > 0, w, w * ((low + high) / 2)), x)};
+}
+
 constexpr Function kFunctions[] = {
     {"abs", magnitude},
     {"absolute", magnitude},
@@ -313,6 +327,16 @@ constexpr Function kFunctions[] = {
     {"to.dtype_layout", converted, Sharing::kPerhaps},
     {"to.other", as_other, Sharing::kPerhaps},
     {"type_as", as_other, Sharing::kPerhaps},
+    {"isreal", all_real},
+    {"special_entr", wide_self<entropy_of>},
+    {"rrelu", randomised_leaky},
+    {"rrelu_with_noise", randomised_leaky},
+    {"negative", of_self<kNegated>},
+    {"fix", whole_part<trunc>},
+    {"special_expit", of_self<sigmoid>},
+    {"arccos", of_self<acos>},
+    {"arcsin", of_self<asin>},
+    {"arctan", of_self<atan>},
 };
 
 }  // namespace

@@ -5,9 +5,9 @@
 namespace kiln::graph::aten {
 
 std::vector<std::span<const Function>> function_families() {
-  return {make_functions(),   elementwise_functions(), arithmetic_functions(), view_functions(),
-          join_functions(),   index_functions(),       reduce_functions(),     contract_functions(),
-          window_functions(), norm_functions(),        loss_functions(),       backward_functions()};
+  return {make_functions(),  elementwise_functions(), arithmetic_functions(), view_functions(),   join_functions(),
+          index_functions(), reduce_functions(),      contract_functions(),   window_functions(), sampling_functions(),
+          norm_functions(),  loss_functions(),        backward_functions()};
 }
 
 const Function* find_function(std::string_view name) {

@@ -42,6 +42,7 @@ std::span<const Function> index_functions();
 std::span<const Function> reduce_functions();
 std::span<const Function> contract_functions();
 std::span<const Function> window_functions();
+std::span<const Function> sampling_functions();
 std::span<const Function> norm_functions();
 std::span<const Function> loss_functions();
 std::span<const Function> backward_functions();

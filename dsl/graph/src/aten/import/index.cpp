@@ -139,6 +139,10 @@ Results rows_added(Arguments& a) {
   const int at = a.axis("dim", x.rank());
   if (!a.ok()) return {};
   const auto* whole = std::get_if<int64_t>(&alpha);
+  if (x.element() == i1) {
+    const Tensor marks = as(as(tensor_of(alpha), i1) & source, i32);
+    return {put_rows(as(x, i32), at, places, marks, ScatterKind::kAdd) != 0};
+  }
   if (!whole || *whole != 1) source = like(binary(operator*, source, alpha), source);
   return {put_rows(x, at, places, like(source, x), ScatterKind::kAdd)};
 }
@@ -410,6 +414,52 @@ Results searched(Arguments& a) {
   return {as(sum(as(before, i64), {-1}), a.flag("out_int32", false) ? i32 : i64)};
 }
 
+// Places that the mask leaves out are brought inside; there the value is `fill`, and nothing is added.
+std::vector<Tensor> places_inside(Arguments& a, const Tensor& x, const Tensor& mask, Axes& axes) {
+  std::vector<Tensor> out;
+  const auto given = a.optional_tensors("indices");
+  for (size_t i = 0; a.ok() && i < given.size() && i < static_cast<size_t>(x.rank()); ++i) {
+    if (!given[i]) continue;
+    const int axis = static_cast<int>(i);
+    axes.push_back(axis);
+    const Tensor place = where(mask, as(*given[i], i64), 0);
+    const Dim n = x.extent(axis);
+    out.push_back(min(max(where(place < 0, place + n, place), 0), max(n - 1, Dim(0))));
+  }
+  if (a.ok() && out.size() != static_cast<size_t>(x.rank())) a.fail("an axis without an index");
+  return out;
+}
+
+Results masked_points(Arguments& a) {
+  const Tensor x = a.tensor("self"), mask = truth(a.tensor("mask"));
+  Axes axes;
+  const auto places = places_inside(a, x, mask, axes);
+  const Term fill = a.term("fill");
+  return {a.ok() ? where(mask, index(x, places, axes), as(fill, x.element())) : Tensor()};
+}
+
+Results masked_points_added(Arguments& a) {
+  const Tensor x = a.tensor("self"), mask = truth(a.tensor("mask")), values = a.tensor("values");
+  Axes axes;
+  const auto places = places_inside(a, x, mask, axes);
+  if (!a.ok()) return {};
+  const ElementType in = x.element() == i1 ? i32 : x.element();
+  const Tensor y = index_put(as(x, in), places, axes, where(mask, as(values, in), 0), ScatterKind::kAdd);
+  return {as(y, x.element())};
+}
+
+// Whether an element is one of the test elements.
+Results is_among(Arguments& a) {
+  const Term x = a.term(a.has("elements") ? "elements" : "element");
+  const Term tests = a.term(a.has("test_elements") ? "test_elements" : "test_element");
+  const bool inverts = a.flag("invert", false);
+  if (!a.ok()) return {};
+  const Tensor each = tensor_of(x), others = tensor_of(tests);
+  const Tensor line = reshape(others, {product(others.shape())});
+  const Tensor found = any(binary(operator==, reshape(each, inserted(each.shape(), each.rank(), 1)), line), {-1});
+  return {inverts ? ~found : found};
+}
+
 constexpr Function kFunctions[] = {
     {"bincount", binned},
     {"bucketize.Scalar", searched},
@@ -442,6 +492,11 @@ constexpr Function kFunctions[] = {
     {"_unsafe_index.Tensor", indexed},
     {"_unsafe_index_put", put},
     {"_index_put_impl_", put},
+    {"_unsafe_masked_index", masked_points},
+    {"_unsafe_masked_index_put_accumulate", masked_points_added},
+    {"isin.Scalar_Tensor", is_among},
+    {"isin.Tensor_Scalar", is_among},
+    {"isin.Tensor_Tensor", is_among},
 };
 
 }  // namespace

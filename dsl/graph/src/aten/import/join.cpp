@@ -53,7 +53,7 @@ Results stacked_along(Arguments& a) {
     if (way == 'd' && each.rank() == 2) each = reshape(each, inserted(each.shape(), 2, 1));
     parts.push_back(each);
   }
-  return {cat(parts, way == 'v' ? 0 : way == 'd' ? 2 : parts[0].rank() > 1 ? 1 : 0)};
+  return {cat(parts, way == 'v' || way == 'r' ? 0 : way == 'd' ? 2 : parts[0].rank() > 1 ? 1 : 0)};
 }
 
 // --- pads ---
@@ -278,6 +278,57 @@ Results diagonal_embedded(Arguments& a) {
   return {permute(y, target)};
 }
 
+// Differences of neighbours along an axis, n times.
+Results differences(Arguments& a) {
+  Tensor x = a.tensor("self");
+  const int64_t n = a.integer("n", 1);
+  const int at = a.axis("dim", x.rank(), -1);
+  if (a.ok() && x.rank() == 0) a.fail("a scalar has no neighbours");
+  if (n < 0 || n > 64) a.fail("differences " + std::to_string(n) + " times");
+  if (!a.ok()) return {};
+  std::vector<Tensor> parts = {x};
+  if (a.has("prepend")) parts.insert(parts.begin(), a.tensor("prepend"));
+  if (a.has("append")) parts.push_back(a.tensor("append"));
+  x = cat(alike(parts), at);
+  for (int64_t i = 0; i < n && !same(x.extent(at), 0); ++i) {
+    const Dim last = x.extent(at);
+    const Tensor behind = slice(x, at, 1, last), front = slice(x, at, 0, last - 1);
+    x = x.element() == i1 ? behind ^ front : behind - front;
+  }
+  return {x};
+}
+
+// Vectors are columns.
+Results columns_stacked(Arguments& a) {
+  const std::vector<Tensor> given = a.tensors("tensors");
+  if (given.empty()) a.fail("no tensors");
+  std::vector<Tensor> parts;
+  for (const Tensor& each : alike(given)) {
+    parts.push_back(each.rank() < 2 ? reshape(each, {product(each.shape()), 1}) : each);
+  }
+  return {a.ok() ? cat(parts, 1) : Tensor()};
+}
+
+// Matrices along the diagonal of one.
+Results block_diagonal(Arguments& a) {
+  const std::vector<Tensor> given = a.tensors("tensors");
+  if (given.empty()) a.fail("no tensors");
+  if (!a.ok()) return {};
+  std::vector<Tensor> parts, rows;
+  Dim width = 0, before = 0;
+  for (const Tensor& each : alike(given)) {
+    if (each.rank() > 2) a.fail("a tensor of more than two axes");
+    parts.push_back(each.rank() < 2 ? reshape(each, {1, product(each.shape())}) : each);
+    width = width + parts.back().extent(1);
+  }
+  if (!a.ok()) return {};
+  for (const Tensor& each : parts) {
+    rows.push_back(pad(each, {0, before}, {0, width - before - each.extent(1)}));
+    before = before + each.extent(1);
+  }
+  return {cat(rows, 0)};
+}
+
 constexpr Function kFunctions[] = {
     {"cat", joined},
     {"concat", joined},
@@ -309,6 +360,10 @@ constexpr Function kFunctions[] = {
     {"tril", triangle_of},
     {"triu", triangle_of},
     {"vstack", stacked_along},
+    {"block_diag", block_diagonal},
+    {"column_stack", columns_stacked},
+    {"diff", differences},
+    {"row_stack", stacked_along},
 };
 
 }  // namespace

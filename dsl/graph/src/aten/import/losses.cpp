@@ -203,7 +203,9 @@ Results cross_entropy_of(Arguments& a) {
 Results ranked(Arguments& a) {
   const Tensor x = a.tensor("input1"), y = a.tensor("input2"), target = a.tensor("target");
   const double margin = a.real("margin", 0);
-  return {a.ok() ? settled(a, max(margin - wide(target) * (wide(x) - wide(y)), 0), x) : Tensor()};
+  if (!a.ok()) return {};
+  const Tensor each = max(margin - wide(target) * (wide(x) - wide(y)), 0);
+  return {settled(a, each, as(x, as_real(common(Term(x), Term(y), Term(target)))))};
 }
 
 Results cosine_similarity_of(Arguments& a) {

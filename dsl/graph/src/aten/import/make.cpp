@@ -220,6 +220,12 @@ Results normal_in_place(Arguments& a) {
   return {as(normal_of(a, x.shape()) * deviation + mean, x.element())};
 }
 
+Results exponential_in_place(Arguments& a) {
+  const Tensor x = a.tensor("self");
+  const double rate = a.real("lambd", 1);
+  return {as(-log1p(-uniform_of(a, x.shape())) / rate, x.element())};
+}
+
 constexpr Function kFunctions[] = {
     {"arange", range_of},
     {"arange.start", range_of},
@@ -264,6 +270,7 @@ constexpr Function kFunctions[] = {
     {"randn_like", randn_of, Sharing::kNothing, kDraws},
     {"randperm", permutation, Sharing::kNothing, kDraws},
     {"uniform_", uniform_in_place, Sharing::kNothing, kDraws},
+    {"exponential_", exponential_in_place, Sharing::kNothing, kDraws},
 };
 
 }  // namespace

@@ -196,8 +196,9 @@ Results running_extreme(Arguments& a) {
   return {like(out[0], given), out[1]};
 }
 
+// In f64, as PyTorch adds it up: gradients are differences of it.
 Results running_log_sum_exp(Arguments& a) {
-  const Tensor given = a.tensor("self"), x = wide(given);
+  const Tensor given = a.tensor("self"), x = as(given, f64);
   const int at = a.axis("dim", x.rank());
   if (!a.ok() || x.rank() == 0) return {given};
   const Combine together = [](Tensors left, Tensors right) -> Tensors {

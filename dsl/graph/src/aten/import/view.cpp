@@ -74,13 +74,14 @@ Results permuted(Arguments& a) {
 
 Results transposed(Arguments& a) {
   const Tensor x = a.tensor("self");
-  const int one = a.axis("dim0", x.rank()), other = a.axis("dim1", x.rank());
+  const bool axes = a.has("axis0");  // swapaxes
+  const int one = a.axis(axes ? "axis0" : "dim0", x.rank()), other = a.axis(axes ? "axis1" : "dim1", x.rank());
   return {x.rank() == 0 ? x : transpose(x, one, other)};
 }
 
 Results matrix_transposed(Arguments& a) {
   const Tensor x = a.tensor("self");
-  if (a.base() == "mT") return {transpose(x, -2, -1)};
+  if (a.base()[0] == 'm') return {transpose(x, -2, -1)};
   if (x.rank() > 2) a.fail("a tensor of more than two axes");
   return {x.rank() < 2 ? x : transpose(x, 0, 1)};
 }
@@ -273,19 +274,29 @@ Results strided(Arguments& a) {
   return {index(reshape(x, {count}), {place}, {0})};
 }
 
-Results diagonal_of(Arguments& a) {
-  const Tensor x = a.tensor("self");
-  const int64_t offset = a.integer("offset", 0);
-  const int one = a.axis("dim1", x.rank(), 0), other = a.axis("dim2", x.rank(), 1);
-  if (a.ok() && (one == other || x.rank() < 2)) a.fail("a diagonal of one axis");
-  if (!a.ok()) return {};
+Tensor diagonal_between(const Tensor& x, int64_t offset, int one, int other) {
   const Dim rows = x.extent(one) - (offset < 0 ? -offset : 0), columns = x.extent(other) - (offset > 0 ? offset : 0);
   const Dim length = at_most(rows, columns) ? rows : at_most(columns, rows) ? columns : min(rows, columns);
   const Dim count = at_most(length, 0) ? Dim(0) : at_most(0, length) ? length : max(length, 0);
   const Tensor line = iota(i64, {count}, 0);
   const Tensor down = offset < 0 ? line + -offset : line, right = offset > 0 ? line + offset : line;
   const Tensor y = index(x, {down, right}, {one, other});
-  return {move_axis(y, 0, y.rank() - 1)};
+  return move_axis(y, 0, y.rank() - 1);
+}
+
+Results diagonal_of(Arguments& a) {
+  const bool last = a.base() == "linalg_diagonal";
+  const Tensor x = a.tensor(last ? "A" : "self");
+  const int64_t offset = a.integer("offset", 0);
+  const int one = a.axis("dim1", x.rank(), last ? -2 : 0), other = a.axis("dim2", x.rank(), last ? -1 : 1);
+  if (a.ok() && (one == other || x.rank() < 2)) a.fail("a diagonal of one axis");
+  return {a.ok() ? diagonal_between(x, offset, one, other) : Tensor()};
+}
+
+Results trace_of(Arguments& a) {
+  const Tensor x = a.tensor("self");
+  if (a.ok() && x.rank() != 2) a.fail("no matrix");
+  return {a.ok() ? sum(diagonal_between(is_float(x) ? x : as(x, i64), 0, 0, 1)) : Tensor()};
 }
 
 // Windows along an axis: [.., n, ..] as [.., places, .., size].
@@ -300,6 +311,62 @@ Results unfolded(Arguments& a) {
   const Tensor y = index(x, {iota(i64, shape, 0) * step + iota(i64, shape, 1)}, {at});  // places and size in front
   if (given.rank() == 0) return {reshape(y, {size})};
   return {move_axis(move_axis(y, 1, y.rank() - 1), 0, at)};
+}
+
+Results broadcast_together(Arguments& a) {
+  const std::vector<Tensor> given = a.tensors("tensors");
+  Shape shape;
+  for (const Tensor& each : given) shape = broadcast_shape(shape, each.shape());
+  Results out;
+  for (const Tensor& each : given) out.push_back(broadcast_to(each, shape));
+  return out;
+}
+
+// Each vector along an axis of its own; of "xy" the first two change places.
+Results mesh(Arguments& a) {
+  const std::vector<Tensor> given = a.tensors("tensors");
+  const bool turns = a.word("indexing", "ij") == "xy" && given.size() > 1;
+  Shape shape;
+  for (const Tensor& each : given) shape.push_back(product(each.shape()));
+  if (given.size() > kMaxRank) a.fail("more than 16 tensors");
+  Results out;
+  for (size_t i = 0; a.ok() && i < given.size(); ++i) {
+    Shape own(given.size(), Dim(1));
+    own[i] = shape[i];
+    const Tensor y = broadcast_to(reshape(given[i], own), shape);
+    out.push_back(turns ? transpose(y, 0, 1) : y);
+  }
+  return out;
+}
+
+// A vector as a diagonal, or the diagonal of a matrix.
+Results diagonal_or_matrix(Arguments& a) {
+  const Tensor given = a.tensor("self");
+  const bool flat = a.base() == "diagflat";
+  const int64_t offset = a.integer(flat ? "offset" : "diagonal", 0);
+  const Tensor x = flat ? reshape(given, {product(given.shape())}) : given;
+  if (a.ok() && (x.rank() < 1 || x.rank() > 2)) a.fail("neither a vector nor a matrix");
+  if (!a.ok()) return {};
+  if (x.rank() == 2) return {diagonal_between(x, offset, 0, 1)};
+  const Dim n = x.extent(0) + (offset < 0 ? -offset : offset);
+  const Tensor down = iota(i64, {n, n}, 0), right = iota(i64, {n, n}, 1);
+  const Tensor spread = take(x, min(offset < 0 ? right : down, x.extent(0) - 1), 0);
+  return {where(right - down == offset, spread, 0)};
+}
+
+// Ones in front, and sums over what was broadcast.
+Results summed_to_size(Arguments& a) {
+  const Tensor x = a.tensor("self");
+  const Shape size = a.shape("size");
+  const int missing = x.rank() - static_cast<int>(size.size());
+  if (missing < 0) a.fail("`size` has more axes than the tensor");
+  Axes gone;
+  for (int i = 0; a.ok() && i < x.rank(); ++i) {
+    const bool is_new = i < missing;
+    if (is_new || (same(size[static_cast<size_t>(i - missing)], 1) && !same(x.extent(i), 1))) gone.push_back(i);
+  }
+  if (!a.ok() || (gone.empty() && !size.empty())) return {x};
+  return {reshape(sum(is_float(x) ? x : as(x, i64), gone), size)};
 }
 
 constexpr Function kFunctions[] = {
@@ -360,6 +427,31 @@ constexpr Function kFunctions[] = {
     {"view.dtype", as_other_type, Sharing::kMemory},
     {"view_as", as_other_shape, Sharing::kMemory},
     {"view_copy", reshaped},
+    {"alias_copy", itself},
+    {"as_strided_copy", strided},
+    {"broadcast_tensors", broadcast_together, Sharing::kMemory},
+    {"broadcast_to", expanded, Sharing::kMemory},
+    {"diag", diagonal_or_matrix},
+    {"diagflat", diagonal_or_matrix},
+    {"linalg_diagonal", diagonal_of, Sharing::kMemory},
+    {"mH", matrix_transposed, Sharing::kMemory},
+    {"meshgrid", mesh, Sharing::kMemory},
+    {"meshgrid.indexing", mesh, Sharing::kMemory},
+    {"moveaxis.int", moved, Sharing::kMemory},
+    {"moveaxis.intlist", moved, Sharing::kMemory},
+    {"narrow_copy", narrowed},
+    {"real", itself, Sharing::kMemory},
+    {"resolve_conj", itself, Sharing::kMemory},
+    {"resolve_neg", itself, Sharing::kMemory},
+    {"squeeze_copy", squeezed},
+    {"sum_to_size", summed_to_size},
+    {"swapaxes", transposed, Sharing::kMemory},
+    {"swapdims", transposed, Sharing::kMemory},
+    {"trace", trace_of},
+    {"unbind_copy.int", unbound},
+    {"unsafe_chunk", chunked},
+    {"unsafe_split.Tensor", split_by_size},
+    {"unsafe_split_with_sizes", split_by_sizes},
 };
 
 }  // namespace

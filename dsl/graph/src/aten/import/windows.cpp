@@ -1,4 +1,4 @@
-// Pools, resampling, columns, samples at given places.
+// Pools and columns.
 #include "aten/import/windows.h"
 
 #include <algorithm>
@@ -11,6 +11,12 @@ namespace kiln::graph::aten {
 Dim places(const Dim& extent, int64_t size, int64_t stride, int64_t low, int64_t high, int64_t dilation) {
   const Dim span = extent + (low + high - dilation * (size - 1) - 1);
   return (stride == 1 ? span : span / stride) + 1;
+}
+
+Shape spatial_of(const Tensor& x, int axes) {
+  const Shape shape = x.shape();
+  if (shape.size() < static_cast<size_t>(axes)) return {};
+  return {shape.end() - axes, shape.end()};
 }
 
 namespace {
@@ -73,11 +79,6 @@ Batched batched(Arguments& a, const Tensor& x, int axes) {
   }
   const bool added = x.rank() == axes + 1;
   return {added && a.ok() ? reshape(x, inserted(x.shape(), 0, 1)) : x, added};
-}
-Shape spatial_of(const Tensor& x, int axes) {
-  const Shape shape = x.shape();
-  if (shape.size() < static_cast<size_t>(axes)) return {};
-  return {shape.end() - axes, shape.end()};
 }
 
 // "avg_pool2d" has 2.
@@ -268,92 +269,55 @@ Results greatest_backward(Arguments& a) {
   return {reshape(scatter(zero, reshape(places, planes(g)), reshape(g, planes(g)), 1, ScatterKind::kAdd), shape)};
 }
 
-// Of a window that may differ from place to place: start floor(i·n/out), end ceil((i + 1)·n/out).
+// Of each average's places along an axis, [to, most of one]: those that a shorter one lacks are its last again.
+Tensor adapted_places(const Adapted& size) {
+  int64_t most = 1;
+  for (int64_t i = 0; i < size.to; ++i) {
+    most = std::max(most, ((i + 1) * size.from + size.to - 1) / size.to - i * size.from / size.to);
+  }
+  const Shape shape = {size.to, most};
+  const Tensor i = iota(i64, shape, 0), start = i * size.from / size.to;
+  const Tensor end = ((i + 1) * size.from + (size.to - 1)) / size.to;
+  return min(start + iota(i64, shape, 1), end - 1);
+}
+
+// The greatest between floor(i·n/out) and ceil((i + 1)·n/out), and its row-major number among the last axes.
 Results adaptive_greatest(Arguments& a) {
   const int axes = axes_of(a.base());
   const Batched all = batched(a, a.tensor("self"), axes);
   if (!a.ok()) return {};
   const Shape spatial = spatial_of(all.x, axes);
   Shape to = a.shape("output_size");
-  if (to.size() == 1) to.resize(spatial.size(), to[0]);
-  for (size_t i = 0; i < to.size() && i < spatial.size(); ++i) to[i] = known(to[i]) == -1 ? spatial[i] : to[i];
+  to.resize(spatial.size(), to.empty() ? Dim(1) : to[0]);
+  for (size_t i = 0; i < to.size(); ++i) to[i] = known(to[i]) == -1 ? spatial[i] : to[i];
   const auto sizes = adapted(a, spatial, to);
-  if (a.ok() && !divides(sizes)) a.fail("extents that `output_size` does not divide");
   if (!a.ok()) return {};
-  Pool by{{}, {}, Ints(sizes.size(), 0), Ints(sizes.size(), 0), Ints(sizes.size(), 1)};
-  for (const auto& [n, m] : sizes) by.size.push_back(n / m);
-  by.stride = by.size;
-  const Tensor y = max_pool(all.x, {by.size, by.stride, by.low, by.high, by.dilation});
+  // Each axis as its places and those of one window; then the windows' axes as one, the last.
+  Tensor x = all.x, number = full({}, 0, i64);
+  Shape whole = {x.extent(0), x.extent(1)}, window;
+  Axes order = {0, 1}, inner;
+  for (int i = 0; i < axes; ++i) {
+    const Tensor places = adapted_places(sizes[static_cast<size_t>(i)]);
+    x = take(x, places, 2 + 2 * i);
+    whole.push_back(places.extent(0));
+    window.push_back(places.extent(1));
+    order.push_back(2 + 2 * i);
+    inner.push_back(3 + 2 * i);
+    Shape beside(static_cast<size_t>(2 * axes), Dim(1));
+    beside[static_cast<size_t>(i)] = places.extent(0);
+    beside[static_cast<size_t>(axes + i)] = places.extent(1);
+    number = number * spatial[static_cast<size_t>(i)] + reshape(places, beside);
+  }
+  order.insert(order.end(), inner.begin(), inner.end());
+  Shape rows = whole, plane(whole.begin() + 2, whole.end());
+  rows.push_back(product(window));
+  plane.push_back(product(window));
+  const Tensor windows = reshape(permute(x, order), rows);
+  const Tensor y = reduce_max(windows, {-1});
   if (!a.wants(1)) return {all.back(y)};
-  Shape plane = {1, 1};
-  plane.insert(plane.end(), spatial.begin(), spatial.end());
-  const Tensor numbers = broadcast_to(reshape(iota(i64, {product(spatial)}, 0), plane), all.x.shape());
-  return {all.back(y), all.back(window_pick(all.x, numbers, PickKind::kMax, over_all(by, 2)))};
-}
-
-// --- resampling ---
-
-ResizeMode mode_of(std::string_view name) {
-  if (name.find("nearest") != std::string_view::npos) return ResizeMode::kNearest;
-  return name.find("cubic") != std::string_view::npos ? ResizeMode::kCubic : ResizeMode::kLinear;
-}
-
-// The size, of what scale_factors say where it is not given.
-Shape output_size(Arguments& a, const Shape& spatial) {
-  if (a.has("output_size") || !a.has("scale_factors")) return a.shape("output_size");
-  Shape out;
-  const std::vector<double> factors = a.reals("scale_factors");
-  for (size_t i = 0; i < spatial.size() && i < factors.size(); ++i) {
-    const auto n = known(spatial[i]);
-    const double factor = factors[i];
-    if (n) {
-      out.emplace_back(static_cast<int64_t>(std::floor(as_double(*n) * factor)));
-    } else if (factor == std::floor(factor)) {
-      out.push_back(spatial[i] * static_cast<int64_t>(factor));
-    } else {
-      a.fail("a factor that is no whole number, of an extent that is known when the graph runs");
-    }
-  }
-  return out;
-}
-
-// Factors that do not give a whole number of places say where they lie, which is no option of the op.
-void check_factors(Arguments& a, const Shape& from, const Shape& to, bool corners) {
-  if (corners) return;
-  std::vector<double> factors;
-  if (a.has("scale_factors")) factors = a.reals("scale_factors");
-  for (const char* name : {"scales_d", "scales_h", "scales_w", "scales"}) {
-    if (a.has(name)) factors.push_back(a.real(name));
-  }
-  if (factors.size() != from.size()) return;
-  for (size_t i = 0; i < from.size() && i < to.size(); ++i) {
-    const auto n = known(from[i]), m = known(to[i]);
-    if (n && m && as_double(*n) * factors[i] != as_double(*m)) {
-      a.fail("a scale factor of " + std::to_string(factors[i]) + ", which does not give a whole extent");
-    }
-  }
-}
-
-Results resized(Arguments& a) {
-  const Tensor x = a.tensor(a.has("input") ? "input" : "self");
-  if (!a.ok()) return {};
-  const Shape spatial = spatial_of(x, std::max(x.rank() - 2, 0));
-  const Shape size = output_size(a, spatial);
-  const bool corners = a.flag("align_corners", false);
-  check_factors(a, spatial, size, corners);
-  if (a.ok() && size.size() != spatial.size()) a.fail("a size of another number of axes");
-  return {a.ok() ? resize(x, size, mode_of(a.base()), corners) : Tensor()};
-}
-
-Results resized_backward(Arguments& a) {
-  const Tensor g = a.tensor("grad_output");
-  const Shape size = a.shape("input_size");
-  const bool corners = a.flag("align_corners", false);
-  if (a.ok() && (g.rank() < 3 || size.size() != static_cast<size_t>(g.rank()))) a.fail("`input_size` of another rank");
-  if (!a.ok()) return {};
-  const Shape spatial(size.begin() + 2, size.end());
-  check_factors(a, spatial, spatial_of(g, g.rank() - 2), corners);
-  return {a.ok() ? resize_spread(g, spatial, mode_of(a.base()), corners) : Tensor()};
+  const Tensor at = argmax(windows, -1, true);
+  const Tensor places = gather(broadcast_to(reshape(number, plane), rows), at, -1);
+  return {all.back(y), all.back(reshape(places, whole))};
 }
 
 // --- columns ---
@@ -406,119 +370,6 @@ Results from_columns(Arguments& a) {
   return {reshape(y, out)};
 }
 
-// --- samples at given places ---
-
-// Of a plane [N, C, H, W] at places [N, h, w] in elements; 0 outside.
-struct Plane {
-  Tensor x;
-  Dim height, width;
-
-  Tensor at(const Tensor& py, const Tensor& px) const {
-    const Tensor iy = as(py, i64), ix = as(px, i64);
-    const Tensor inside = (iy >= 0) & (iy < height) & (ix >= 0) & (ix < width);
-    const Tensor image = broadcast_to(reshape(iota(i64, {x.extent(0)}, 0), {x.extent(0), 1, 1}), iy.shape());
-    const Tensor y = index(x, {image, min(max(iy, 0), height - 1), min(max(ix, 0), width - 1)}, {0, 2, 3});
-    return where(reshape(inside, inserted(inside.shape(), 3, 1)), y, 0);  // [N, h, w, C]
-  }
-};
-
-enum class Outside : int64_t { kZeros, kBorder, kReflection };
-
-// Back and forth between the edges: with corners the first and last elements, else half an element beyond.
-Tensor reflected(const Tensor& p, const Dim& extent, bool corners) {
-  const Tensor span = corners ? graph::extent(extent - 1, p.element()) : graph::extent(extent, p.element());
-  const double low = corners ? 0 : -0.5;
-  const Tensor d = abs(p - low), turns = floor(d / span), rest = d - turns * span;
-  const Tensor even = (turns - 2 * floor(turns / 2)) == 0;
-  return where(span == 0, 0, where(even, rest + low, span - rest + low));
-}
-
-Tensor place_on(const Tensor& grid, int axis, const Dim& extent, Outside outside, bool corners) {
-  const Tensor g = reshape(slice(grid, 3, axis, axis + 1), without(grid.shape(), 3));
-  const Tensor n = graph::extent(extent, g.element());
-  Tensor p = corners ? (g + 1) / 2 * (n - 1) : ((g + 1) * n - 1) / 2;
-  if (outside == Outside::kReflection) p = reflected(p, extent, corners);
-  if (outside != Outside::kZeros) p = min(max(p, 0), n - 1);
-  return p;
-}
-
-// Keys' weights, a = -0.75, of the four neighbours at a fraction.
-std::vector<Tensor> cubic_weights(const Tensor& t) {
-  constexpr double kA = -0.75;
-  const auto near = [&](const Tensor& d) { return ((kA + 2) * d - (kA + 3)) * d * d + 1; };
-  const auto far = [&](const Tensor& d) { return ((kA * d - 5 * kA) * d + 8 * kA) * d - 4 * kA; };
-  return {far(t + 1), near(t), near(1 - t), far(2 - t)};
-}
-
-Results sampled(Arguments& a) {
-  const Tensor given = a.tensor("input"), grid = wide(a.tensor("grid"));
-  const int64_t mode = a.integer("interpolation_mode", 0);
-  const auto outside = static_cast<Outside>(a.integer("padding_mode", 0));
-  const bool corners = a.flag("align_corners", false);
-  if (a.ok() && (given.rank() != 4 || grid.rank() != 4)) a.fail("a plane and a grid of four axes are needed");
-  if (mode < 0 || mode > 2) a.fail("`interpolation_mode` is 0, 1 or 2");
-  if (!a.ok()) return {};
-  const Plane plane{wide(given), given.extent(2), given.extent(3)};
-  const bool cubic = mode == 2;
-  const Outside edge = cubic ? Outside::kZeros : outside;  // cubic neighbours are brought inside one by one
-  const Tensor px = place_on(grid, 0, plane.width, edge, corners), py = place_on(grid, 1, plane.height, edge, corners);
-  const auto done = [&](const Tensor& y) { return Results{like(permute(y, {0, 3, 1, 2}), given)}; };
-  if (mode == 1) return done(plane.at(round(py), round(px)));
-  const Tensor fy = floor(py), fx = floor(px);
-  const auto inside = [&](const Tensor& p, const Dim& n) {
-    if (!cubic || outside == Outside::kZeros) return p;
-    const Tensor q = outside == Outside::kReflection ? reflected(p, n, corners) : p;
-    return min(max(q, 0), graph::extent(n - 1, q.element()));
-  };
-  const auto weights = [&](const Tensor& p, const Tensor& floor_p) -> std::vector<Tensor> {
-    const Tensor t = p - floor_p;
-    return cubic ? cubic_weights(t) : std::vector<Tensor>{1 - t, t};
-  };
-  const std::vector<Tensor> wy = weights(py, fy), wx = weights(px, fx);
-  const int first = cubic ? -1 : 0;
-  Tensor total;
-  for (size_t i = 0; i < wy.size(); ++i) {
-    for (size_t k = 0; k < wx.size(); ++k) {
-      const Tensor w = wy[i] * wx[k];
-      const Tensor y = plane.at(inside(fy + (static_cast<int>(i) + first), plane.height),
-                                inside(fx + (static_cast<int>(k) + first), plane.width));
-      const Tensor part = y * reshape(w, inserted(w.shape(), 3, 1));
-      total = total.valid() ? total + part : part;
-    }
-  }
-  return done(total);
-}
-
-Results shuffled(Arguments& a) {
-  const Tensor x = a.tensor("self");
-  const bool back = a.base() == "pixel_unshuffle";
-  const int64_t r = a.integer(back ? "downscale_factor" : "upscale_factor");
-  if (a.ok() && (x.rank() < 3 || r < 1)) a.fail("a factor of " + std::to_string(r) + ", or fewer than three axes");
-  if (!a.ok()) return {};
-  const Shape shape = x.shape(), front(shape.begin(), shape.end() - 3);
-  const Dim n = product(front), c = x.extent(-3), h = x.extent(-2), w = x.extent(-1);
-  Shape out = front;
-  if (back) {
-    out.insert(out.end(), {c * (r * r), h / r, w / r});
-    return {reshape(permute(reshape(x, {n, c, h / r, r, w / r, r}), {0, 1, 3, 5, 2, 4}), out)};
-  }
-  const Dim k = c / (r * r);
-  out.insert(out.end(), {k, h * r, w * r});
-  return {reshape(permute(reshape(x, {n, k, r, r, h, w}), {0, 1, 4, 2, 5, 3}), out)};
-}
-
-// Channels in groups, dealt out by turns.
-Results channels_shuffled(Arguments& a) {
-  const Tensor x = a.tensor("self");
-  const int64_t groups = a.integer("groups");
-  if (a.ok() && (x.rank() < 3 || groups < 1)) a.fail(std::to_string(groups) + " groups, or fewer than three axes");
-  if (!a.ok()) return {};
-  Shape shape = x.shape(), apart = shape;
-  apart[1] = x.extent(1) / groups;
-  apart.insert(apart.begin() + 1, groups);
-  return {reshape(transpose(reshape(x, apart), 1, 2), shape)};
-}
-
 constexpr Function kFunctions[] = {
     {"_adaptive_avg_pool2d", adaptive_averages},
     {"_adaptive_avg_pool2d_backward", adaptive_averages_backward},
@@ -535,10 +386,7 @@ constexpr Function kFunctions[] = {
     {"avg_pool2d_backward", averages_backward},
     {"avg_pool3d", averages},
     {"avg_pool3d_backward", averages_backward},
-    {"channel_shuffle", channels_shuffled},
     {"col2im", from_columns},
-    {"grid_sampler", sampled},
-    {"grid_sampler_2d", sampled},
     {"im2col", columns},
     {"max_pool1d", greatest},
     {"max_pool1d_with_indices", greatest},
@@ -548,29 +396,6 @@ constexpr Function kFunctions[] = {
     {"max_pool3d", greatest},
     {"max_pool3d_with_indices", greatest},
     {"max_pool3d_with_indices_backward", greatest_backward},
-    {"pixel_shuffle", shuffled},
-    {"pixel_unshuffle", shuffled},
-    {"upsample_bicubic2d", resized},
-    {"upsample_bicubic2d.vec", resized},
-    {"upsample_bicubic2d_backward", resized_backward},
-    {"upsample_bilinear2d", resized},
-    {"upsample_bilinear2d.vec", resized},
-    {"upsample_bilinear2d_backward", resized_backward},
-    {"upsample_linear1d", resized},
-    {"upsample_linear1d.vec", resized},
-    {"upsample_linear1d_backward", resized_backward},
-    {"upsample_nearest1d", resized},
-    {"upsample_nearest1d.vec", resized},
-    {"upsample_nearest1d_backward", resized_backward},
-    {"upsample_nearest2d", resized},
-    {"upsample_nearest2d.vec", resized},
-    {"upsample_nearest2d_backward", resized_backward},
-    {"upsample_nearest3d", resized},
-    {"upsample_nearest3d.vec", resized},
-    {"upsample_nearest3d_backward", resized_backward},
-    {"upsample_trilinear3d", resized},
-    {"upsample_trilinear3d.vec", resized},
-    {"upsample_trilinear3d_backward", resized_backward},
 };
 
 }  // namespace

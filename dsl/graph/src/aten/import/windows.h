@@ -13,6 +13,8 @@ struct Pool {
 // kernel_size, stride (left out or empty: the size), padding, dilation, ceil_mode. `spatial`: the last extents, which
 // ceil_mode asks for.
 Pool pool_of(Arguments& arguments, const Shape& spatial);
+// The last extents.
+Shape spatial_of(const Tensor& x, int axes);
 // How many places a window has along an axis.
 Dim places(const Dim& extent, int64_t size, int64_t stride, int64_t low, int64_t high, int64_t dilation);
 // As options of an op over all axes, of which the first `front` have windows of one.
