@@ -189,7 +189,7 @@ TEST(Selection, Unique) {
 }
 
 TEST(Selection, Bisection) {
-  for (const int64_t count : {1, 2, 7, 16}) {
+  for (const int64_t count : {1, 2, 7, 16, 300}) {
     Numbers edges = random_numbers({count}, 12, -3, 3, i32), values = random_numbers({3, 11}, 13, -5, 5, i32);
     std::ranges::sort(edges.all);
     edges.type = values.type = f64;

@@ -120,11 +120,12 @@ GraphDef boxes() {
 }
 
 GraphDef selection() {
-  return graph::graph("selection", {input("x", f32, {n() * 7}), input("i", i32, {n(), 7})}, [](Tensor x, Tensor i) {
+  const Dim n = dim("n", 2);  // of any size: bisection has as many steps
+  return graph::graph("selection", {input("x", f32, {n * 7}), input("i", i32, {n, 7})}, [=](Tensor x, Tensor i) {
     const UniqueValues different = unique(i);
     const Selected chosen = masked_select(x, x > 0.3, -1.0), places = nonzero(below(i, 2));
-    const Tensor edges = sort(slice(x, 0, 0, n() + 1), 0).first;
-    const Tensor sums = segment_reduce(x, arange(n() + 1) * 5, SegmentKind::kMean);
+    const Tensor edges = sort(slice(x, 0, 0, n + 1), 0).first;
+    const Tensor sums = segment_reduce(x, arange(n + 1) * 5, SegmentKind::kMean);
     const Tensor most = scatter_reduce(zeros(f32, {4}), below(flatten(i), 4), x, 0, SegmentKind::kMax, false);
     return Outputs{{"values", different.values},
                    {"inverse", different.inverse},

@@ -71,12 +71,21 @@ std::vector<double> alibi_slopes(int64_t heads) {
   return out;
 }
 
-Tensor alibi(int64_t heads, Dim queries, Dim keys, ElementType type) {
+Tensor alibi(int64_t heads, Dim queries, Dim keys, ElementType type, SourceLocation loc) {
+  Call call("alibi", loc);
+  if (heads < 1) call.fail(std::to_string(heads) + " heads");
+  if (!dsl::is_float(type)) call.fail("a mask that is added is of floats");
+  if (!call.ok()) return {};
+  const Trace::LineScope line(loc);
   const Tensor slopes = constant(type, {heads, 1, 1}, alibi_slopes(heads));
   return -slopes * cast(abs(distances(queries, keys)), type);
 }
 
-Tensor window_mask(Dim queries, Dim keys, int64_t window, int64_t sinks) {
+Tensor window_mask(Dim queries, Dim keys, int64_t window, int64_t sinks, SourceLocation loc) {
+  Call call("window_mask", loc);
+  if (window < 1 || sinks < 0) call.fail("a window below 1, or fewer than 0 sinks");
+  if (!call.ok()) return {};
+  const Trace::LineScope line(loc);
   const Tensor behind = distances(queries, keys);
   return ((behind >= 0) & (behind < window)) | ((behind >= 0) & (iota(i64, {queries, keys}, 1) < sinks));
 }

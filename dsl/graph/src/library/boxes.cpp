@@ -1,4 +1,6 @@
 // Boxes: how they overlap, what they show, which are kept.
+#include <cmath>
+
 #include "decompose/decompositions.h"
 #include "kiln/graph/control.h"
 #include "kiln/graph/detection.h"

@@ -1,4 +1,6 @@
 // Which token comes next: sampling and beams.
+#include <cmath>
+
 #include "decompose/decompositions.h"
 #include "kiln/graph/sequences.h"
 #include "trace/call.h"

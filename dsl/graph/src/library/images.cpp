@@ -1,9 +1,11 @@
 // Pools, edges, channels and norms of images.
 #include "kiln/graph/images.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "decompose/decompositions.h"
+#include "kiln/graph/control.h"
 #include "kiln/graph/extents.h"
 #include "trace/call.h"
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "decompose/decompositions.h"
+#include "kiln/graph/control.h"
 #include "trace/call.h"
 
 namespace kiln::graph {

@@ -2,6 +2,7 @@
 #include <bit>
 
 #include "decompose/decompositions.h"
+#include "kiln/graph/control.h"
 #include "kiln/graph/detection.h"
 #include "kiln/graph/extents.h"
 #include "trace/call.h"
@@ -96,27 +97,50 @@ UniqueValues unique(Operand x) {
           index_put(none, {number}, {0}, ones(i64, {count}), ScatterKind::kAdd), number(-1) + 1};
 }
 
-// Bisection by powers of two: a step is taken where the edge in front of its end is still below the value.
+namespace {
+
+// Many steps in one kernel, each a lookup by the one before, take minutes to compile.
+constexpr int kMostSteps = 8;
+
+// By powers of two: a step is taken where the edge in front of its end is still below the value.
+Tensor bisected(const Tensor& edges, const Tensor& x, bool right, int bits) {
+  const Tensor count = extent(edges.extent(0)), last = max(count - 1, 0);
+  Tensor place = zeros(i64, x.shape());
+  for (int bit = bits - 1; bit >= 0; --bit) {
+    const Tensor next = place + (int64_t{1} << bit);
+    const Tensor edge = take(edges, min(next - 1, last), 0);
+    Tensor before = right ? edge <= x : edge < x;
+    if (dsl::is_float(x.element())) before = before | (right ? isnan(x) : isnan(x) & (edge == edge));
+    place = where((next <= count) & before, next, place);
+  }
+  return place;
+}
+
+// Both sorted together, stable: how many edges are in front of each value. Of equal ones the edges come first if they
+// count, else the values.
+Tensor merged(const Tensor& edges, const Tensor& x, bool right) {
+  const Tensor values = flatten(x);
+  const Dim n = edges.extent(0), m = values.extent(0);
+  const Tensor order = sort(right ? cat({edges, values}, 0) : cat({values, edges}, 0), 0).second;
+  const Tensor is_edge = right ? order < n : order >= m;
+  const Tensor before = scan(cast(is_edge, i64), ReduceKind::kSum, 0, false, true);
+  const Tensor back = index_put(zeros(i64, {n + m}), {order}, {0}, before);
+  return reshape(right ? slice(back, 0, n, n + m) : slice(back, 0, 0, m), x.shape());
+}
+
+}  // namespace
+
+// By bisection where the edges are few for all sizes.
 Tensor searchsorted(Operand edges, Operand values, bool right) {
   Call call("searchsorted", edges);
   const std::vector<Tensor> operands = call.promoted({&edges, &values});
   if (call.ok() && call.rank(operands[0]) != 1) call.fail("edges are " + call.text(operands[0]) + ", not [n]");
   if (!call.ok()) return {};
   const Trace::LineScope line(edges.loc());
-  const Tensor sorted = operands[0], x = operands[1];
-  const Dim count = sorted.extent(0);
-  const auto most = interval(call.trace().graph().dims, call.extent(sorted, 0)).high;
-  const bool floats = dsl::is_float(x.element());
-  const Tensor all_edges = extent(count), last = max(all_edges - 1, 0);
-  Tensor place = zeros(i64, x.shape());
-  for (int bit = std::bit_width(static_cast<uint64_t>(most)) - 1; bit >= 0; --bit) {
-    const Tensor next = place + (int64_t{1} << bit);
-    const Tensor edge = take(sorted, min(next - 1, last), 0);
-    Tensor before = right ? edge <= x : edge < x;
-    if (floats) before = before | (right ? isnan(x) : isnan(x) & (edge == edge));
-    place = where((next <= all_edges) & before, next, place);
-  }
-  return place;
+  const int64_t most = interval(call.trace().graph().dims, call.extent(operands[0], 0)).high;
+  const int bits = std::bit_width(static_cast<uint64_t>(most));
+  if (bits > kMostSteps) return merged(operands[0], operands[1], right);
+  return bisected(operands[0], operands[1], right, bits);
 }
 
 Tensor bucketize(Operand values, Operand edges, bool right) { return searchsorted(edges, values, right); }

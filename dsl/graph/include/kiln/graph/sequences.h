@@ -17,9 +17,11 @@ Tensor rope_partial(Operand x, const RopeTables& tables, bool interleaved = fals
 // What ALiBi (Press and others 2022) adds to scores, [heads, M, N]: -slope·distance, where place m of the queries is
 // place m + N - M of the keys. Slopes are 2^(-8i/heads); those of a number of heads that is no power of 2 are as there.
 std::vector<double> alibi_slopes(int64_t heads);
-Tensor alibi(int64_t heads, Dim queries, Dim keys, ElementType type = f32);
+Tensor alibi(int64_t heads, Dim queries, Dim keys, ElementType type = f32,
+             SourceLocation loc = SourceLocation::current());
 // i1 [M, N]: keys less than `window` places behind, and the first `sinks` ones (Xiao and others 2024).
-Tensor window_mask(Dim queries, Dim keys, int64_t window, int64_t sinks);
+Tensor window_mask(Dim queries, Dim keys, int64_t window, int64_t sinks,
+                   SourceLocation loc = SourceLocation::current());
 // i1 [B, 1, 1, N]: the keys in front of each length [B], as a mask of attention.
 Tensor length_mask(Operand lengths, Dim keys);
 // Attention whose softmax has one more score in each row, by head, of a value of zeros: sinks [H].
