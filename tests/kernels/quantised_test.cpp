@@ -76,6 +76,19 @@ TEST(QuantisedLayers, FoldTheZeroPoint) {
              });
 }
 
+// Weights [N, K] in panels of BN columns and units of four bytes along K.
+std::vector<int8_t> packed(const std::vector<int8_t>& w, const Product& p) {
+  const int64_t units = (p.k + 3) / 4, panels = (p.n + p.bn - 1) / p.bn;
+  std::vector<int8_t> out(p.of(panels * p.bn, units * 4));
+  for (int64_t n = 0; n < p.n; ++n) {
+    for (int64_t k = 0; k < p.k; ++k) {
+      const int64_t unit = (n / p.bn * units + k / 4) * p.bn + n % p.bn;
+      out[static_cast<size_t>(unit * 4 + k % 4)] = w[static_cast<size_t>(n * p.k + k)];
+    }
+  }
+  return out;
+}
+
 template <class A, class Out>
 void check_linear(const Product& p, int act, auto run) {
   const bool is_unsigned = std::is_same_v<A, lang::u8>;
@@ -91,18 +104,22 @@ void check_linear(const Product& p, int act, auto run) {
     exact[i] = active(layer.output(exact[i], i % static_cast<size_t>(p.n)), act);
   auto config = p.config();
   config["ACT"] = act;
-  run(kernels::linear_q8<A, Out>().ir(), config,
-      Arguments{buffer(x), buffer(layer.w), buffer(layer.scale), buffer(layer.offset), empty<Memory<Out>>(exact.size()),
-                int_of(p.m), int_of(p.n), int_of(p.k), float_of(inverse), int_of(zero)},
-      [&](const Arguments& out) {
-        if constexpr (std::is_same_v<Out, lang::f32>) {
-          expect_close(reals<Out>(out[4]), exact, 1e-3);  // of the activation's approximation
-        } else {
-          auto steps = exact;
-          for (double& v : steps) v = v * inverse + zero;
-          expect_rounded<Out>(out[4], steps);
-        }
-      });
+  Arguments arguments = {
+      buffer(x),   buffer(layer.w), buffer(layer.scale), buffer(layer.offset), empty<Memory<Out>>(exact.size()),
+      int_of(p.m), int_of(p.n),     int_of(p.k),         float_of(inverse),    int_of(zero)};
+  const Checker check = [&](const Arguments& out) {
+    if constexpr (std::is_same_v<Out, lang::f32>) {
+      expect_close(reals<Out>(out[4]), exact, 1e-3);  // of the activation's approximation
+    } else {
+      auto steps = exact;
+      for (double& v : steps) v = v * inverse + zero;
+      expect_rounded<Out>(out[4], steps);
+    }
+  };
+  run(kernels::linear_q8<A, Out>().ir(), config, arguments, check);
+  SCOPED_TRACE("packed");
+  arguments[1] = buffer(packed(layer.w, p));
+  run(kernels::linear_q8_packed<A, Out>().ir(), config, arguments, check);
 }
 
 TEST(QuantisedLayers, Linear) {

@@ -137,8 +137,8 @@ inline const auto& embedding_order() {
                               .array("keys", "n")
                               .array("sorted", "n")
                               .array("order", "n")
-                              .defaults("amd", {{"BLOCK", 2048}})
-                              .defaults("cuda", {{"BLOCK", 4096}});
+                              .defaults("amd", {{"BLOCK", 1024}, {"num_warps", 16}})
+                              .defaults("cuda", {{"BLOCK", 2048}, {"num_warps", 16}});
   return def;
 }
 

@@ -8,6 +8,7 @@
 
 #include "kiln/dsl/kernels/conv2d.h"
 #include "kiln/dsl/kernels/matmul.h"
+#include "kiln/dsl/kernels/packed.h"
 
 namespace kiln::dsl::lang::kernels {
 
@@ -84,7 +85,36 @@ const auto& linear_q8() {
           .array("w", "N*K")
           .array("scale", "N", "0", "1")
           .array("offset", "N")
-          .array("y", "M*N");
+          .array("y", "M*N")
+          .defaults("amd", {{"BM", 128}, {"BN", 128}, {"BK", 32}});
+  return def;
+}
+
+// The same with weights that were packed ahead: pack_weights<i8>(w, panels, N, K, 1, K), with the same BN.
+template <class A = u8, class Out = A>
+const auto& linear_q8_packed() {
+  static const auto def =
+      kernel("linear_q8_packed",
+             {"x", "panels", "scale", "offset", "y", "M", "N", "K", "inverse", "zero", "ACT=0", "BM=256", "BN=64",
+              "BK=256", "GROUP=1"},
+             [](Ptr<const A> x, Ptr<const i8> panels, Ptr<const f32> scale, Ptr<const f32> offset, Ptr<Out> y, i32 M,
+                i32 N, i32 K, f32 inverse, i32 zero, Const ACT, Const BM, Const BN, Const BK, Const GROUP) {
+               require(ACT >= 0 && ACT <= 2, "ACT is 0, 1 or 2");
+               grid(cdiv(M, BM) * cdiv(N, BN));
+               const auto [m, n] = block_origin(M, N, BM, BN, GROUP);
+               const Value sums = packed_product_block<i8>(x, panels, M, K, m, n, {BM, BN, BK});
+               const Value out = requantised<Out>(sums, {scale, offset, N, inverse, zero}, n, ACT, BN);
+               tile(y, {M, N}).store({m, n}, out);
+             })
+          .space(packed_space())
+          .space("cpu", {{"GROUP", {1, 8, 64}}})
+          .array("x", "M*K")
+          .array("panels", panel_elements<i8>("N", "K"))
+          .array("scale", "N", "0", "1")
+          .array("offset", "N")
+          .array("y", "M*N")
+          .defaults("amd", {{"BM", 64}, {"BK", 32}})
+          .defaults("cuda", {{"BM", 128}, {"BK", 32}});
   return def;
 }
 
@@ -107,7 +137,8 @@ const auto& conv2d_q8() {
                    tile(y, {pixels, K}).store({m, n}, out);
                  }))
           .array("scale", "K", "0", "1")
-          .array("offset", "K");
+          .array("offset", "K")
+          .defaults("cuda", {{"BM", 64}, {"BN", 64}, {"BK", 64}, {"num_warps", 8}});
   return def;
 }
 

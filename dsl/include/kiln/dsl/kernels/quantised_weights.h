@@ -164,7 +164,7 @@ const auto& matmul_mx() {
           .array("b_scale", "N*div(K, 32)", "120", "130")
           .array("C", "M*N")
           .defaults("amd", {{"BM", 32}, {"BN", 32}, {"BK", 64}, {"num_warps", 4}})
-          .defaults("cuda", {{"BM", 64}, {"BN", 64}, {"BK", 64}, {"num_warps", 4}});
+          .defaults("cuda", {{"BM", 64}, {"BN", 32}, {"BK", 64}, {"num_warps", 4}});
   return def;
 }
 
