@@ -132,6 +132,94 @@ def embedding_backward(entries, tokens, width):
         torch.zeros(entries, width), torch.randint(entries, (tokens,)), randn(tokens, width))
 
 
+# As many tensors of so many elements, as the cases of the quickstart cut them: pairs of unlike length.
+def tensors_of(count, n):
+    ends = [n * i // count // 8 * 8 for i in range(count)] + [n]
+    lengths = [end - start for start, end in zip(ends, ends[1:])]
+    for i in range(0, count - 1, 2):
+        part = lengths[i] * 15 // 16 // 8 * 8
+        lengths[i], lengths[i + 1] = lengths[i] - part, lengths[i + 1] + part
+    return lengths
+
+
+def stepped(optimiser, **options):
+    """One step of an optimiser of torch.optim, as fast as there is one for CPUs."""
+    def make(count, n):
+        parameters = [torch.nn.Parameter(randn(length)) for length in tensors_of(count, n)]
+        for parameter in parameters:
+            parameter.grad = randn(parameter.numel())
+        return optimiser(parameters, fused=True, **options).step, ()
+
+    return make
+
+
+def gradient_sums(count, n):
+    def run(*gradients):
+        return torch.stack(torch._foreach_norm(gradients)).norm()
+
+    return run, tuple(randn(length) for length in tensors_of(count, n))
+
+
+def bags(tables, batch, size, entries, width):
+    table = randn(tables, entries, width)
+    ids = torch.randint(entries, (tables, batch, size))
+    return table, ids
+
+
+def embedding_bag(*shape):
+    table, ids = bags(*shape)
+    return lambda: torch.stack([F.embedding_bag(i, t, mode="sum") for i, t in zip(ids, table)], 1), ()
+
+
+def embedding_step(tables, batch, size, entries, width):
+    table, ids = bags(tables, batch, size, entries, width)
+    slope = randn(tables, batch, width)
+
+    def run():
+        for t, i, g in zip(table, ids, slope):
+            t.index_add_(0, i.reshape(-1), g.repeat_interleave(size, 0), alpha=-1e-3)
+
+    return run, ()
+
+
+def dlrm_interaction_backward(batch, features, width):
+    lower = torch.tril_indices(features, features, -1)
+
+    def run(x, g):
+        pairs = torch.zeros(batch, features, features)
+        pairs[:, lower[0], lower[1]] = g[:, width:]
+        slope = torch.bmm(pairs + pairs.transpose(1, 2), x)
+        slope[:, 0] += g[:, :width]
+        return slope
+
+    return run, (randn(batch, features, width), randn(batch, width + features * (features - 1) // 2))
+
+
+def linear_q8(m, n, k):
+    w = torch.quantize_per_channel(randn(n, k) * 0.1, torch.full((n,), 1e-3), torch.zeros(n, dtype=torch.long), 0,
+                                   torch.qint8)
+    x = torch.quantize_per_tensor(torch.rand(m, k), 1 / 255, 0, torch.quint8)
+    packed = torch.ops.quantized.linear_prepack(w, randn(n))
+    return lambda: torch.ops.quantized.linear_relu(x, packed, 0.05, 7), ()
+
+
+def conv2d_q8(images, side, channels, filters):
+    w = torch.quantize_per_channel(randn(filters, channels, 3, 3) * 0.1, torch.full((filters,), 1e-3),
+                                   torch.zeros(filters, dtype=torch.long), 0, torch.qint8)
+    x = torch.quantize_per_tensor(torch.rand(images, channels, side, side).to(memory_format=torch.channels_last),
+                                  1 / 255, 100, torch.quint8)
+    packed = torch.ops.quantized.conv2d_prepack(w, randn(filters), [1, 1], [1, 1], [1, 1], 1)
+    return lambda: torch.ops.quantized.conv2d_relu(x, packed, 0.05, 7), ()
+
+
+def quantise_tokens(rows, cols):
+    def run(x):
+        scale = x.abs().amax(-1, keepdim=True) / 127
+        return torch.round(x / scale).to(torch.int8), scale
+
+    return run, (randn(rows, cols),)
+
+
 def sampler(batch, n, k):
     labels, features = (torch.rand(n) < 0.1).long(), randn(n, 16)
 
@@ -279,6 +367,18 @@ PEERS = {
     "embedding": embedding,
     "embedding_backward": embedding_backward,
     "embedding_backward_ordered": embedding_backward,
+    "sgd_many": stepped(torch.optim.SGD, lr=1e-3, momentum=0.9, dampening=0.9),
+    "adamw_many": stepped(torch.optim.AdamW, lr=1e-3),
+    "adamw_split_many": stepped(torch.optim.AdamW, lr=1e-3),
+    "gradient_sums": gradient_sums,
+    "embedding_bag": embedding_bag,
+    "embedding_sgd": embedding_step,
+    "embedding_sgd_atomic": embedding_step,
+    "dlrm_interaction_backward": dlrm_interaction_backward,
+    "linear_q8": linear_q8,
+    "linear_q8_packed": linear_q8,
+    "conv2d_q8": conv2d_q8,
+    "quantise_tokens": quantise_tokens,
     "class_balanced_sampler": sampler,
     "matmul": matmul(torch.float32),
     "matmul bf16": matmul(torch.bfloat16),
@@ -308,7 +408,7 @@ PEERS = {
 
 
 # What Inductor leaves to the same libraries as eager does is not run twice.
-LIBRARY_CALLS = ("matmul", "batched_matmul", "conv2d", "attention")
+LIBRARY_CALLS = ("matmul", "batched_matmul", "conv2d", "attention", "sgd_many", "adamw_", "linear_q8")
 
 
 def prepare(kernel, shape):

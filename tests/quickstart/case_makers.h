@@ -19,6 +19,8 @@ std::vector<Case> product_cases(Size size);
 std::vector<Case> convolution_cases(Size size);
 std::vector<Case> attention_cases(Size size);
 std::vector<Case> image_cases(Size size);
+std::vector<Case> training_cases(Size size);
+std::vector<Case> quantised_cases(Size size);
 
 // --- inputs ---
 

@@ -9,7 +9,9 @@ std::vector<Case> quickstart_cases(Size size) {
                                                                           {"products", product_cases},
                                                                           {"convolutions", convolution_cases},
                                                                           {"attention", attention_cases},
-                                                                          {"images", image_cases}};
+                                                                          {"images", image_cases},
+                                                                          {"training", training_cases},
+                                                                          {"quantised", quantised_cases}};
   std::vector<Case> out;
   for (const auto& [family, cases] : families) {
     for (Case& test : cases(size)) {
