@@ -228,8 +228,8 @@ KILN_API kiln_status kiln_safetensors_get(kiln_safetensors* file, const char* na
 
 /* --- Graphs ----------------------------------------------------------------------------------------------------- */
 
-/* What a graph file holds is told from its first bytes: `.kg` text, the CBOR that kiln_graph_encode() gives, or a program of
- * ATen calls as JSON of PyTorch's export schema 8 (the `models/NAME.json` of a `.pt2`), without its weights.
+/* What a graph file holds is told from its first bytes: `.kg` text, the CBOR that kiln_graph_encode() gives, or a
+ * program of ATen calls as JSON of PyTorch's export schema 8 (the `models/NAME.json` of a `.pt2`), without its weights.
  * KILN_VERIFY_FAILED or KILN_INVALID_ARGUMENT with FILE:LINE:COLUMN of what is wrong. */
 KILN_API kiln_status kiln_graph_read(const char* path, kiln_graph** graph);
 /* The same of bytes in memory; `name` stands for the file in errors, NULL for "graph". */
