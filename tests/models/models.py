@@ -5,6 +5,7 @@ build(name, batch, length) gives a module and its keyword or positional argument
 """
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import torch
@@ -76,6 +77,6 @@ def build_transformer(name: str, batch: int, length: int, training: bool) -> tup
     module = kind(config)
     tokens = torch.randint(1, config.vocab_size - 1, (batch, length))
     inputs = {"input_ids": tokens}
-    if getattr(config, "is_encoder_decoder", False) and "decoder_input_ids" in module.forward.__code__.co_varnames:
+    if getattr(config, "is_encoder_decoder", False) and "decoder_input_ids" in inspect.signature(module.forward).parameters:
         inputs["decoder_input_ids"] = torch.randint(1, config.vocab_size - 1, (batch, length))
     return module.train(training), (), inputs

@@ -148,6 +148,44 @@ class TorchTest(unittest.TestCase):
             for x, y in zip(inputs, results):
                 self.same(y, module(x))
 
+    def test_constants_of_the_program(self) -> None:
+        def function(x: torch.Tensor) -> torch.Tensor:
+            return x * torch.tensor([1.0, 2.0, 3.0]) + torch.tensor(0.5)
+        x = torch.randn(4, 3)
+        self.same(torch.compile(function, backend="kiln")(x), function(x))
+        self.assertEqual(kiln_torch.report()["eager_calls"], 0)
+
+    def test_training_in_bf16(self) -> None:
+        module, x, target = mlp().bfloat16(), torch.randn(7, 12).bfloat16(), torch.randint(0, 5, (7,))
+        other = copy.deepcopy(module)
+        F.cross_entropy(module(x).float(), target).backward()
+        F.cross_entropy(torch.compile(other, backend="kiln")(x).float(), target).backward()
+        for mine, theirs in zip(other.parameters(), module.parameters()):
+            torch.testing.assert_close(mine.grad, theirs.grad, rtol=5e-2, atol=5e-2)
+        self.assertEqual(kiln_torch.report()["eager_calls"], 0)
+
+    def test_training_of_attention(self) -> None:
+        def function(x: torch.Tensor) -> torch.Tensor:
+            q, k, v = x.unflatten(-1, (3, 2, 8)).permute(2, 0, 3, 1, 4)
+            return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = torch.randn(2, 6, 48, requires_grad=True)
+        y = x.detach().clone().requires_grad_()
+        function(x).square().sum().backward()
+        torch.compile(function, backend="kiln")(y).square().sum().backward()
+        self.same(y.grad, x.grad)
+        self.assertEqual(kiln_torch.report()["eager_calls"], 0)
+
+    def test_training_of_attention_with_a_mask(self) -> None:
+        def function(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            q, k, v = x.unflatten(-1, (3, 2, 8)).permute(2, 0, 3, 1, 4)
+            return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=0.3)
+        for mask in (torch.randn(6, 6), torch.rand(6, 6) + torch.eye(6) > 0.4):
+            x = torch.randn(2, 6, 48, requires_grad=True)
+            y = x.detach().clone().requires_grad_()
+            function(x, mask).square().sum().backward()
+            torch.compile(function, backend="kiln")(y, mask).square().sum().backward()
+            self.same(y.grad, x.grad)
+
     def test_another_shape_of_weights(self) -> None:
         module, x = mlp(), torch.randn(7, 12)
         call = torch.compile(module, backend="kiln")

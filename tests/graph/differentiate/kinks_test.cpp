@@ -11,14 +11,14 @@
 namespace kiln::graph::test {
 namespace {
 
-using Numbers = std::vector<double>;
+using Point = std::vector<double>;
 
 // Gradients by inputs of one axis each of the sum of a function.
-std::vector<Numbers> slopes(const std::vector<Numbers>& points, const std::function<Tensor(Tensors)>& function) {
+std::vector<Point> slopes(const std::vector<Point>& points, const std::function<Tensor(Tensors)>& function) {
   std::vector<InputSpec> specs;
   std::vector<Array> inputs;
   std::vector<std::string> names;
-  for (const Numbers& each : points) {
+  for (const Point& each : points) {
     names.push_back("x" + std::to_string(names.size()));
     specs.push_back(input(names.back(), f64, {static_cast<int64_t>(each.size())}));
     inputs.push_back(array_of(f64, {static_cast<int64_t>(each.size())}, each));
@@ -28,7 +28,7 @@ std::vector<Numbers> slopes(const std::vector<Numbers>& points, const std::funct
   EXPECT_TRUE(back.ir()) << back.ir().error().message;
   auto values = evaluate(*back.ir(), inputs);
   EXPECT_TRUE(values) << values.error().message;
-  std::vector<Numbers> out;
+  std::vector<Point> out;
   for (const Array& each : *values) {
     out.emplace_back();
     for (int64_t i = 0; i < each.count(); ++i) out.back().push_back(each.number(i));
@@ -39,40 +39,39 @@ std::vector<Numbers> slopes(const std::vector<Numbers>& points, const std::funct
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
 TEST(Kinks, OfOneElement) {
-  EXPECT_EQ(slopes({{0, -0.0, -2}}, [](Tensors x) { return abs(x[0]); })[0], (Numbers{0, 0, -1}));
-  EXPECT_EQ(slopes({{0, 1}}, [](Tensors x) { return relu(x[0]); })[0], (Numbers{0, 1}));
-  EXPECT_EQ(slopes({{-1, 1, 1.5}}, [](Tensors x) { return clamp(x[0], -1, 1); })[0], (Numbers{1, 1, 0}));
-  EXPECT_EQ(slopes({{0, 3}}, [](Tensors x) { return copysign(x[0], -1.0); })[0], (Numbers{0, -1}));
+  EXPECT_EQ(slopes({{0, -0.0, -2}}, [](Tensors x) { return abs(x[0]); })[0], (Point{0, 0, -1}));
+  EXPECT_EQ(slopes({{0, 1}}, [](Tensors x) { return relu(x[0]); })[0], (Point{0, 1}));
+  EXPECT_EQ(slopes({{-1, 1, 1.5}}, [](Tensors x) { return clamp(x[0], -1, 1); })[0], (Point{1, 1, 0}));
+  EXPECT_EQ(slopes({{0, 3}}, [](Tensors x) { return copysign(x[0], -1.0); })[0], (Point{0, -1}));
   const auto max_of_two = slopes({{1, 2, 3}, {1, 3, 2}}, [](Tensors x) { return max(x[0], x[1]); });
-  EXPECT_EQ(max_of_two, (std::vector<Numbers>{{0.5, 0, 1}, {0.5, 1, 0}}));
+  EXPECT_EQ(max_of_two, (std::vector<Point>{{0.5, 0, 1}, {0.5, 1, 0}}));
   const auto origin = slopes({{0, 3}, {0, 4}}, [](Tensors x) { return hypot(x[0], x[1]); });
   EXPECT_EQ(origin[0][0], 0);
   EXPECT_EQ(origin[1][0], 0);
   EXPECT_DOUBLE_EQ(origin[0][1], 0.6);
   EXPECT_EQ(slopes({{0, 0}, {0, 2}}, [](Tensors x) { return atan2(x[0], x[1]); }),
-            (std::vector<Numbers>{{0, 0.5}, {0, 0}}));
+            (std::vector<Point>{{0, 0.5}, {0, 0}}));
 }
 
 TEST(Kinks, OfPowers) {
   // By the base at 0: of x^0 none, of x^1 one, of x^2 none; by the exponent where the base is 0: none.
   const auto at_zero = slopes({{0, 0, 0}, {0, 1, 2}}, [](Tensors x) { return pow(x[0], x[1]); });
-  EXPECT_EQ(at_zero, (std::vector<Numbers>{{0, 1, 0}, {0, 0, 0}}));
+  EXPECT_EQ(at_zero, (std::vector<Point>{{0, 1, 0}, {0, 0, 0}}));
   const auto negative = slopes({{-2}}, [](Tensors x) { return pow(x[0], 2); });
-  EXPECT_EQ(negative[0], (Numbers{-4}));
+  EXPECT_EQ(negative[0], (Point{-4}));
 }
 
 TEST(Kinks, OfReductions) {
   EXPECT_EQ(slopes({{3, 1, 3, 3}}, [](Tensors x) { return reduce_max(x[0]); })[0],
-            (Numbers{1.0 / 3, 0, 1.0 / 3, 1.0 / 3}));
-  EXPECT_EQ(slopes({{2, 0, 5}}, [](Tensors x) { return prod(x[0]); })[0], (Numbers{0, 10, 0}));
-  EXPECT_EQ(slopes({{0, 3, 0}}, [](Tensors x) { return prod(x[0]); })[0], (Numbers{0, 0, 0}));
-  EXPECT_EQ(slopes({{2, 0, 5}}, [](Tensors x) { return scan(x[0], ReduceKind::kProd, 0); })[0], (Numbers{1, 12, 0}));
+            (Point{1.0 / 3, 0, 1.0 / 3, 1.0 / 3}));
+  EXPECT_EQ(slopes({{2, 0, 5}}, [](Tensors x) { return prod(x[0]); })[0], (Point{0, 10, 0}));
+  EXPECT_EQ(slopes({{0, 3, 0}}, [](Tensors x) { return prod(x[0]); })[0], (Point{0, 0, 0}));
+  EXPECT_EQ(slopes({{2, 0, 5}}, [](Tensors x) { return scan(x[0], ReduceKind::kProd, 0); })[0], (Point{1, 12, 0}));
   // The first of equal ones has it all.
-  EXPECT_EQ(slopes({{1, 3, 3, 2}}, [](Tensors x) { return scan(x[0], ReduceKind::kMax, 0); })[0],
-            (Numbers{1, 3, 0, 0}));
+  EXPECT_EQ(slopes({{1, 3, 3, 2}}, [](Tensors x) { return scan(x[0], ReduceKind::kMax, 0); })[0], (Point{1, 3, 0, 0}));
   EXPECT_EQ(slopes({{1, 3, 3, 2}}, [](Tensors x) { return scan(x[0], ReduceKind::kMax, 0, true); })[0],
-            (Numbers{0, 0, 3, 1}));
-  EXPECT_EQ(slopes({{-kInf, -kInf}}, [](Tensors x) { return logsumexp(x[0], {0}, true); })[0], (Numbers{0, 0}));
+            (Point{0, 0, 3, 1}));
+  EXPECT_EQ(slopes({{-kInf, -kInf}}, [](Tensors x) { return logsumexp(x[0], {0}, true); })[0], (Point{0, 0}));
 }
 
 TEST(Kinks, OfWhatIsPutTwice) {
@@ -81,16 +80,16 @@ TEST(Kinks, OfWhatIsPutTwice) {
     return slopes({{1, 2, 3}, {4, 5, 6}},
                   [&](Tensors x) { return scatter(x[0], at(), x[1], 0, kind) * iota(f64, {3}, 0); });
   };
-  EXPECT_EQ(put(ScatterKind::kSet), (std::vector<Numbers>{{0, 0, 2}, {0, 1, 0}}));
-  EXPECT_EQ(put(ScatterKind::kAdd), (std::vector<Numbers>{{0, 1, 2}, {1, 1, 0}}));
-  EXPECT_EQ(put(ScatterKind::kMul), (std::vector<Numbers>{{0, 20, 2}, {10, 8, 0}}));
-  EXPECT_EQ(put(ScatterKind::kMax), (std::vector<Numbers>{{0, 0, 2}, {0, 1, 0}}));
+  EXPECT_EQ(put(ScatterKind::kSet), (std::vector<Point>{{0, 0, 2}, {0, 1, 0}}));
+  EXPECT_EQ(put(ScatterKind::kAdd), (std::vector<Point>{{0, 1, 2}, {1, 1, 0}}));
+  EXPECT_EQ(put(ScatterKind::kMul), (std::vector<Point>{{0, 20, 2}, {10, 8, 0}}));
+  EXPECT_EQ(put(ScatterKind::kMax), (std::vector<Point>{{0, 0, 2}, {0, 1, 0}}));
   const auto zeros =
       slopes({{1, 2, 3}, {0, 5, 0}}, [&](Tensors x) { return scatter(x[0], at(), x[1], 0, ScatterKind::kMul); });
-  EXPECT_EQ(zeros, (std::vector<Numbers>{{0, 0, 1}, {10, 0, 1}}));
+  EXPECT_EQ(zeros, (std::vector<Point>{{0, 0, 1}, {10, 0, 1}}));
   const auto ties =
       slopes({{1, 5, 3}, {5, 5, 0}}, [&](Tensors x) { return scatter(x[0], at(), x[1], 0, ScatterKind::kMax); });
-  EXPECT_EQ(ties, (std::vector<Numbers>{{1, 1.0 / 3, 1}, {1.0 / 3, 1.0 / 3, 0}}));
+  EXPECT_EQ(ties, (std::vector<Point>{{1, 1.0 / 3, 1}, {1.0 / 3, 1.0 / 3, 0}}));
 }
 
 // Found by random graphs: what nothing depends on sends nothing back, through a slope that is infinite either.

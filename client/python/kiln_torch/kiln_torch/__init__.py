@@ -20,6 +20,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx import GraphModule
 
+from . import attention
 from .function import Function
 from .partition import Support, device_of, split
 from .program import Unsupported
@@ -50,8 +51,9 @@ def knows(target: str) -> bool:
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """What Kiln has no graph of, in simpler calls where PyTorch knows such."""
-    return {overload: function for overload, function in core_aten_decompositions().items()
+    core = {overload: function for overload, function in core_aten_decompositions().items()
             if isinstance(overload, torch._ops.OpOverload) and not knows(str(overload))}
+    return core | attention.decompositions()
 
 
 def _fall_back(reason: str, count: int = 1) -> None:

@@ -8,26 +8,29 @@ from typing import Any
 import kiln
 import torch
 from kiln import _library as c
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule, Node
 
-from .program import output_nodes, program_of
+from .program import constant_of, output_nodes, program_of
 
 _TYPES = {torch.bool: "i1", torch.int8: "i8", torch.int16: "i16", torch.int32: "i32", torch.int64: "i64", torch.uint8: "u8",
           torch.uint16: "u16", torch.uint32: "u32", torch.uint64: "u64", torch.float16: "f16", torch.bfloat16: "bf16",
           torch.float32: "f32", torch.float64: "f64", torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2"}
+_BY_NAME = {name: dtype for dtype, name in _TYPES.items()}
 _NUMBERS = {dtype: kiln._arrays.TYPES[name] for dtype, name in _TYPES.items()}
 
 
 class _Slots:
     """kiln_arrays for tensors of known types and ranks. A call fills in addresses, and shapes where they change."""
 
-    def __init__(self, values: list[torch.Tensor], device: torch.device, flags: int) -> None:
+    def __init__(self, values: list[torch.Tensor], device: torch.device, flags: int, types: list[torch.dtype] | None = None) -> None:
         self.arrays = (c.Array * max(len(values), 1))()
         self.shapes = [(ctypes.c_int64 * max(value.dim(), 1))() for value in values]
         self.changing = []
         for i, value in enumerate(values):
             array = self.arrays[i]
-            array.shape, array.rank, array.type, array.flags = self.shapes[i], value.dim(), _NUMBERS[value.dtype], flags
+            array.shape, array.rank, array.flags = self.shapes[i], value.dim(), flags
+            array.type = _NUMBERS[types[i] if types else value.dtype]
             array.device, array.ordinal = c.DEVICES[device.type], device.index or 0
             known = [extent for extent in value.shape if isinstance(extent, int)]
             if len(known) == value.dim():
@@ -60,8 +63,15 @@ class Function:
         self.compiled = kiln.Graph(program.encode()).compile(target=device.type, full=options["full"], mode=options["mode"],
                                                                         deadline_ms=options["deadline_ms"])
         placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
-        self.takes = [i for i, node in enumerate(placeholders) if isinstance(node.meta.get("val"), torch.Tensor)]
-        self.inputs = [placeholders[i].meta["val"] for i in self.takes]
+        # What the program takes, in order: places of arguments, and constants.
+        self.takes: list[int | torch.Tensor] = []
+        for node in module.graph.nodes:
+            if node.op == "get_attr":
+                with unset_fake_temporarily():  # backends are called in a mode where tensors have no memory
+                    self.takes.append(constant_of(node).detach().to(device).contiguous())
+            elif node.op == "placeholder" and isinstance(node.meta.get("val"), torch.Tensor):
+                self.takes.append(placeholders.index(node))
+        self.inputs = [placeholders[x].meta["val"] if isinstance(x, int) else x for x in self.takes]
         self.scalars = [k for k, value in enumerate(self.inputs) if value.device != device]
         self.ints = self._free_sizes(placeholders, symbols)
         # seed and offset of random numbers
@@ -70,6 +80,8 @@ class Function:
         self.gives = [isinstance(r, Node) and isinstance(r.meta.get("val"), torch.Tensor) for r in results]
         self.constants = [None if given else self._constant(r, placeholders) for r, given in zip(results, self.gives)]
         self.outputs = [r.meta["val"] for r, given in zip(results, self.gives) if given]
+        # What PyTorch says that they are; statistics of norms have other types there than in a graph.
+        self.types = [_BY_NAME[text.partition("[")[0]] for text in self.compiled.outputs.values()]
         self.orders = [_physical_order(value) for value in self.outputs]
         self.ranks = [value.dim() for value in self.outputs]
         self.known_shapes = None
@@ -100,7 +112,7 @@ class Function:
         slots = getattr(self.local, "slots", None)
         if slots is None:
             randoms = [torch.empty((), dtype=torch.uint64)] * self.randoms
-            slots = self.local.slots = (_Slots(self.inputs + randoms, self.device, 0), _Slots(self.outputs, self.device, c.WRITABLE))
+            slots = self.local.slots = (_Slots(self.inputs + randoms, self.device, 0), _Slots(self.outputs, self.device, c.WRITABLE, self.types))
         return slots
 
     def _options(self, arguments: tuple[Any, ...]) -> Any:
@@ -130,7 +142,7 @@ class Function:
         return out
 
     def __call__(self, *arguments: Any) -> list[Any]:
-        tensors = [arguments[i].contiguous() for i in self.takes]
+        tensors = [arguments[x].contiguous() if isinstance(x, int) else x for x in self.takes]
         for k in self.scalars:
             tensors[k] = tensors[k].to(self.device)
         for _ in range(self.randoms):
@@ -138,12 +150,13 @@ class Function:
         given, results = self._slots()
         given.fill(tensors)
         options = self._options(arguments)
-        outputs = [torch.empty(shape, dtype=value.dtype, device=self.device)
-                   for shape, value in zip(self._shapes(given, options), self.outputs)]
+        outputs = [torch.empty(shape, dtype=dtype, device=self.device) for shape, dtype in zip(self._shapes(given, options), self.types)]
         results.fill(outputs)
         c.check(c.library.kiln_graph_run(self.compiled, given.arrays, ctypes.c_size_t(len(tensors)), results.arrays,
                                          ctypes.c_size_t(len(outputs)), options))
         for k, order in enumerate(self.orders):
+            if self.types[k] != self.outputs[k].dtype:
+                outputs[k] = outputs[k].to(self.outputs[k].dtype)
             if order is not None:
                 outputs[k] = torch.empty_permuted(outputs[k].shape, order, dtype=outputs[k].dtype, device=self.device).copy_(outputs[k])
         tensors = iter(outputs)

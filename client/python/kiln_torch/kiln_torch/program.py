@@ -48,6 +48,14 @@ def tensor_meta(value: torch.Tensor) -> dict[str, Any]:
     return {"dtype": ELEMENTS[value.dtype], "sizes": [size(extent) for extent in value.shape]}
 
 
+def constant_of(node: Node) -> torch.Tensor:
+    """The tensor that a node of kind get_attr stands for: a constant of the program."""
+    value: Any = node.graph.owning_module
+    for name in str(node.target).split("."):
+        value = getattr(value, name)
+    return value
+
+
 class Writer:
     """One program, call by call."""
 
@@ -60,7 +68,9 @@ class Writer:
         self.results: dict[Node, list[str]] = {}  # of calls with several
 
     def value(self, x: Any) -> Any:
-        return x.meta.get("val") if isinstance(x, Node) else x
+        if not isinstance(x, Node):
+            return x
+        return constant_of(x) if x.op == "get_attr" else x.meta.get("val")
 
     def input(self, node: Node) -> None:
         """A tensor becomes an input; an int is what calls mention by its symbol."""
@@ -192,13 +202,14 @@ def shape_env_of(module: GraphModule) -> Any:
 
 
 def program_of(module: GraphModule) -> tuple[str, set[str]]:
-    """The module's graph as JSON text, and the symbols that it mentions. Its inputs are the tensors among the placeholders, its outputs
-    the tensors among the outputs, called y0, y1, …. Unsupported says what it has that no graph can have."""
+    """The module's graph as JSON text, and the symbols that it mentions. Its inputs are the tensors among the placeholders and constants
+    (get_attr), in the order of the nodes; its outputs the tensors among the outputs, called y0, y1, …. Unsupported says what it has that
+    no graph can have."""
     writer = Writer()
     outputs: list[str] = []
     for node in module.graph.nodes:
         try:
-            if node.op == "placeholder":
+            if node.op in ("placeholder", "get_attr"):
                 writer.input(node)
             elif node.op == "call_function":
                 writer.call(node)
