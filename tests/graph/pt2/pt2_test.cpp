@@ -304,7 +304,7 @@ TEST(Pt2Symbols, AreReadAsSymPyWritesThem) {
   same("Add(Mul(Integer(2), Symbol('s0', positive=True, integer=True)), Integer(-1))", "2*s0 - 1");
   same("FloorDiv(Add(Symbol('s0', integer=True), Integer(1)), Integer(2))", "(s0 + 1)//2");
   same("Mod(Symbol('s0'), Integer(3))", "s0 % 3");
-  same("Max(Integer(1), Symbol('s0'))", "Max(s0, 1)");
+  same("Max(Integer(1), Symbol('s0'))", "Max(1, s0)");
   same("Pow(Symbol('s1'), Integer(2))", "s1*s1");
   same("s0**2", "s0*s0");
   EXPECT_EQ(size_text("7"), "7");
