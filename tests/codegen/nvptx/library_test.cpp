@@ -109,6 +109,8 @@ const KnownSpill kKnownSpills[] = {
     {"layer_norm_backward", {"sm_80"}, false, 80},
     // A record of a network's sort, once.
     {"topk", {"sm_80"}, true, 56},
+    {"embedding_order", {}, true, 64},
+    {"embedding_order", {}, false, 32},
     // Registers that the division's subroutine keeps: doubles are too slow there for the inline one.
     {"layer_norm_backward", {"sm_86", "sm_89"}, false, 160},
     {"layer_norm_backward", {"sm_86", "sm_89"}, true, 160},
