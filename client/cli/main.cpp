@@ -46,6 +46,7 @@ struct Flags {
 void add_kernel_commands(CLI::App& app, Flags& flags, Action& action) {
   CLI::App* run = app.add_subcommand("run", "Run a kernel, a graph (.kg) or a model (.pt2) on .npy files");
   add_kernel_flags(*run, flags.run.kernel);
+  run->get_option("file")->description("Kernel (.kiln) or graph (.kg) as text, or a model of PyTorch's (.pt2)");
   add_deadline(*run, flags.run.kernel);
   run->add_option("--grid", flags.run.grid, "X,Y,Z instead of the kernel's own grid");
   run->add_option("--threads", flags.run.threads, "CPU threads; 0: all")->check(CLI::Range(0, 4096));

@@ -37,6 +37,7 @@ class Support(OperatorSupportBase):
             return None if node.target is operator.getitem else str(node.target)
         if not self.is_known(target):
             return target
+        # Seeds and lengths of fused attentions, which only their own backward calls read.
         if "_scaled_dot_product_" in target and any(user.target is operator.getitem and user.args[1] > 1 and user.users for user in node.users):
             return f"{target} with what its gradient needs"
         for tensor in [t for near in (node, *node.all_input_nodes) for t in tensors_of(near)]:
