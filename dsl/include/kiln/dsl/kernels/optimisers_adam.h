@@ -48,7 +48,8 @@ auto adam_of(std::string_view name, Names names, bool decoupled) {
                             f64 beta2, f64 eps, f64 weight_decay, i32 step, Const BLOCK, Const ALIGN) {
                   grid(count);
                   const ManyStep<T, Low...> many(tensors, chunks, chunk, factor, 2, ALIGN);
-                  const AdamMoments moments(many.state(m, 0), many.state(v, 1), beta1, beta2, eps, step);
+                  const Tile first = many.state(m, 0), second = many.state(v, 1);
+                  const AdamMoments moments(first, second, beta1, beta2, eps, step);
                   const Value rate = cast(lr, f32_t), decay = cast(weight_decay, f32_t);
                   const Value stay = cast(1 - lr * weight_decay, f32_t);
                   many.run(BLOCK, p, low..., g, [&](const Value& at, const Value& weights, const Value& gradient) {
@@ -198,7 +199,8 @@ auto lamb_of(std::string_view name, Names names) {
                   TensorChunk mine(tensors, chunks, chunk, kMoments + 2, ALIGN);
                   mine.obey(factor);
                   const ChunkWeights weights(mine, p, low...);
-                  const AdamMoments moments(mine.of(m, kMoments), mine.of(v, kMoments + 1), beta1, beta2, eps, step);
+                  const Tile first = mine.of(m, kMoments), second = mine.of(v, kMoments + 1);
+                  const AdamMoments moments(first, second, beta1, beta2, eps, step);
                   const Value rate = load(trust + mine.tensor()) * cast(lr, f32_t), decay = cast(weight_decay, f32_t);
                   for (Value at : range(0, mine.left(), BLOCK)) {
                     const Value weight = weights.load(at, BLOCK);
