@@ -27,9 +27,9 @@ bool is_inlineable(TensorOp op) {
 
 bool is_cat_of_many(const Graph& graph, const Node& node) {
   if (node.op != TensorOp::kCat || node.operand_count <= kMostParts) return false;
-  const auto parts = graph.main().operands_of(node);
-  const auto shape = [&](ValueId part) -> const std::vector<Expr>& { return graph.type(graph.main(), part).shape; };
-  return std::all_of(parts.begin(), parts.end(), [&](ValueId part) { return shape(part) == shape(parts[0]); });
+  std::set<std::vector<Expr>> shapes;
+  for (const ValueId part : graph.main().operands_of(node)) shapes.insert(graph.type(graph.main(), part).shape);
+  return shapes.size() <= kMostShapes;
 }
 
 bool is_reduced(const Group& group, size_t axis) {

@@ -1,5 +1,7 @@
 #include "groups.h"
 
+#include "windows.h"
+
 namespace kiln::planner {
 
 using graph::Body;
@@ -68,7 +70,6 @@ class Grouper {
 
   void release_cheap();
   void keep_in_memory();
-  std::vector<uint32_t> slices_of_nodes() const;
   void keep_operands(const Node& node);
   void keep_prologue(ValueId value);
   bool is_worth_narrowing(const Node& cast) const;
@@ -416,20 +417,6 @@ void Grouper::release_cheap() {
   }
 }
 
-// How many slices there are of what each node gives: a filter that is written out reads so.
-std::vector<uint32_t> Grouper::slices_of_nodes() const {
-  std::vector<uint32_t> out(body_.nodes.size());
-  for (const Node& node : body_.nodes) {
-    if (node.op != TensorOp::kSlice) continue;
-    NodeId from = body_.values[body_.operands_of(node)[0]].node;
-    while (from != kNone && (is_view(body_.nodes[from].op) || body_.nodes[from].op == TensorOp::kPad)) {
-      from = body_.values[body_.operands_of(body_.nodes[from])[0]].node;
-    }
-    if (from != kNone) ++out[from];
-  }
-  return out;
-}
-
 // Blocks of queries read keys and values again. A mask is computed for each score.
 void Grouper::keep_operands_of_attention(const Node& node, std::span<const int64_t> cost) {
   const auto operands = body_.operands_of(node);
@@ -445,11 +432,13 @@ void Grouper::keep_in_memory() {
   for (const graph::Output& output : body_.outputs) {
     if (body_.values[output.value].node != kNone) out_.in_memory[output.value] = true;
   }
+  const bool on_gpu = target_.starts_with("cuda") || target_.starts_with("amd");
   // Who reads a value that is in no group, through others that are in none: groups, or values in memory (behind them).
   std::vector<std::set<uint32_t>> readers(body_.nodes.size());
   std::map<Expr, uint32_t> counts;
   std::vector<int64_t> cost(body_.nodes.size());
-  const std::vector<uint32_t> slices = slices_of_nodes();
+  const std::vector<uint32_t> slices = slices_of_values(graph_), taps = taps_of_nodes(graph_, out_);
+  std::vector<bool> is_reduced(body_.nodes.size());  // by a group, through what costs nothing
   for (NodeId n = 0; n < body_.nodes.size(); ++n) {
     const Node& node = body_.nodes[n];
     cost[n] = cost_of(node.op);
@@ -459,15 +448,14 @@ void Grouper::keep_in_memory() {
       cost[n] = std::min<int64_t>(cost[n] + cost[from], int64_t{1} << 40);
     }
     if (out_.group_of[n] != kNone || !is_inlineable(node.op)) continue;
-    const bool is_wide = is_cat_of_many(graph_, node) && node.operand_count > 2 * kMostParts;
+    const bool is_wide = is_cat_of_many(graph_, node) && (!on_gpu || node.operand_count > 2 * kMostParts);
     const bool is_own = !may_fuse(n) && !is_view(node.op) && graph::info(node.op).family != Family::kMake;
-    const bool is_cut_up = slices[n] >= kManySlices && cost[n] >= kWorthKeeping;
+    const bool is_cut_up = slices[node.first_result] >= kManySlices && cost[n] >= kWorthKeeping;
     if (cost[n] > kManySteps || is_own || is_wide || is_cut_up || kept_.contains(n)) {
       out_.in_memory[node.first_result] = true;
       cost[n] = 0;
     }
   }
-  const bool on_gpu = target_.starts_with("cuda") || target_.starts_with("amd");
   if (on_gpu) keep_what_moves_less(graph_, cost, kWorthKeeping, out_);
   for (NodeId n = static_cast<NodeId>(body_.nodes.size()); n-- > 0;) {
     const Node& node = body_.nodes[n];
@@ -475,6 +463,10 @@ void Grouper::keep_in_memory() {
     const bool is_free = group == kNone;
     const ValueId value = node.first_result;
     if (!on_gpu && is_free && readers[n].size() > 1 && cost[n] >= kWorthKeeping && may_be_kept(node)) {
+      out_.in_memory[value] = true;
+    }
+    // Loops of a reduction do not know where an image ends, and may come by more than once.
+    if (!on_gpu && is_free && is_reduced[n] && taps[n] >= 2 * kManySlices && may_be_kept(node)) {
       out_.in_memory[value] = true;
     }
     if (group != kNone && out_.groups[group].form == Group::Form::kAlone && !reads_once(node.op)) keep_operands(node);
@@ -485,6 +477,9 @@ void Grouper::keep_in_memory() {
     for (const ValueId operand : body_.operands_of(node)) {
       const NodeId from = operand == graph::kNoValue ? kNone : body_.values[operand].node;
       if (from == kNone) continue;
+      const bool by_reduction = is_free ? is_reduced[n] && costs_nothing(node) && !out_.in_memory[value]
+                                        : out_.groups[group].form == Group::Form::kReduce;
+      is_reduced[from] = is_reduced[from] || by_reduction;
       if (!is_free) {
         readers[from].insert(group);
         if (out_.group_of[from] != kNone && out_.group_of[from] != group) keep_source(operand);

@@ -95,11 +95,13 @@ std::optional<Coords> value_place(const graph::Graph& graph, const IndexSpace& s
 
 // Each element of a cat is looked for in all of its parts.
 constexpr uint32_t kMostParts = 4;
+// A cat that is done part by part has a kernel for each shape of them.
+constexpr size_t kMostShapes = 4;
 
 // Whether a node can be computed where it is read.
 bool is_inlineable(TensorOp op);
 bool is_view(TensorOp op);
-// A cat of many parts of one shape. It goes to memory as a group over the domain of a part.
+// A cat of many parts of few shapes. It goes to memory as a group over the domain of its first part.
 bool is_cat_of_many(const graph::Graph& graph, const graph::Node& node);
 
 }  // namespace kiln::planner

@@ -1,6 +1,7 @@
 #include "memory_order.h"
 
 #include "dot_nest.h"
+#include "windows.h"
 
 namespace kiln::planner {
 
@@ -44,9 +45,10 @@ class OrderChooser {
   void demand(uint32_t group, const DotNest& dot);
   void demand(uint32_t group, const DotNest& dot, StepId operand, const FlatAxis& free);
   bool is_convolution(const DotNest& dot) const;
+  bool has_windows() const;
   void follow(const GroupNest& nest);
   void lead(uint32_t group, const GroupNest& nest);
-  void copy_given(uint32_t group, const Step& load, const Stored& store, const Expr& fastest);
+  void copy_given(uint32_t group, const GroupNest& nest, const Step& load, const Stored& store, const Expr& fastest);
   uint32_t copy_of(ValueId value, const AxisOrder& order);
   void set_root(ValueId root, const Coords& coords, const Expr& fastest);
   bool may_order(ValueId value) const { return !fixed_[value]; }
@@ -81,8 +83,6 @@ void OrderChooser::find_fixed() {
     return form == Group::Form::kAlone || form == Group::Form::kAttention;
   };
   for (NodeId node = 0; node < body_.nodes.size(); ++node) {
-    // Its parts are stored by kernels of their own.
-    if (is_cat_of_many(graph_, body_.nodes[node])) fixed_[body_.nodes[node].first_result] = true;
     if (!is_alone(node)) continue;
     for (uint32_t i = 0; i < body_.nodes[node].result_count; ++i) fixed_[body_.nodes[node].first_result + i] = true;
     for (const ValueId operand : body_.operands_of(body_.nodes[node])) open.push_back(operand);
@@ -107,7 +107,8 @@ uint32_t OrderChooser::copy_of(ValueId value, const AxisOrder& order) {
   return number;
 }
 
-// What is contracted lies side by side, and where rows or columns are an axis of the value, they are the fastest.
+// What is contracted lies side by side. Columns are faster still, where they are an axis of the value; rows only where
+// all lies so anyway: those of an image of one pixel are the batch, and few.
 void OrderChooser::demand(uint32_t group, const DotNest& dot, StepId operand, const FlatAxis& free) {
   const StepId wanted[] = {operand};
   const std::vector<bool> live = live_steps(dot.nest, wanted);
@@ -116,8 +117,10 @@ void OrderChooser::demand(uint32_t group, const DotNest& dot, StepId operand, co
     if (!live[i] || load.kind != Step::Kind::kLoad || load.coords.size() < 3) continue;
     std::vector<size_t> last;
     if (const auto k = coordinate_of(dot.nest.space, load.coords, dot.k.axis)) last.push_back(*k);
+    const bool has_k = !last.empty();
     if (const auto other = coordinate_of(dot.nest.space, load.coords, free.axis)) last.push_back(*other);
-    const AxisOrder order = with_last(load.coords.size(), last);
+    AxisOrder order = with_last(load.coords.size(), last);
+    if (operand == dot.a && has_k && !order.empty()) order = with_last(load.coords.size(), std::span(last).first(1));
     if (last.empty() || order.empty()) continue;
     if (is_given(load.tensor) && dot.loops.empty()) continue;
     if (is_given(load.tensor)) {
@@ -158,17 +161,17 @@ void OrderChooser::follow(const GroupNest& nest) {
   }
 }
 
-// And the other way: what it is computed of. A copy of what the caller gives pays where it has few elements, which are
-// read again by many, and where several passes go over it.
+// And the other way: what it is computed of.
 void OrderChooser::lead(uint32_t group, const GroupNest& nest) {
   for (const Stored& store : nest.stores) {
+    if (store.coords.empty()) continue;
     const auto order = grouping_.orders.find(store.value);
-    if (order == grouping_.orders.end()) continue;
-    const Expr fastest = store.coords[order->second.back()];
+    const bool is_ordered = order != grouping_.orders.end();
+    const Expr fastest = is_ordered ? store.coords[order->second.back()] : store.coords.back();
     for (const Step& load : nest.nest.steps) {
       if (load.kind != Step::Kind::kLoad || load.coords.size() < 3) continue;
       if (is_given(load.tensor)) {
-        copy_given(group, load, store, fastest);
+        if (is_ordered) copy_given(group, nest, load, store, fastest);
       } else {
         set_root(load.tensor, load.coords, fastest);
       }
@@ -176,11 +179,17 @@ void OrderChooser::lead(uint32_t group, const GroupNest& nest) {
   }
 }
 
-void OrderChooser::copy_given(uint32_t group, const Step& load, const Stored& store, const Expr& fastest) {
+// A copy of what the caller gives pays where its elements are few and each is read again by many, and where several
+// passes go over it.
+void OrderChooser::copy_given(uint32_t group, const GroupNest& nest, const Step& load, const Stored& store,
+                              const Expr& fastest) {
   constexpr int64_t kReads = 4;
+  const auto loads = std::count_if(nest.nest.steps.begin(), nest.nest.steps.end(), [&](const Step& step) {
+    return step.kind == Step::Kind::kLoad && step.tensor == load.tensor;
+  });
   const Expr elements = graph::element_count(shape(load.tensor)), all = graph::element_count(shape(store.value));
   const auto few = elements.as_constant(), many = all.as_constant();
-  const bool is_small = few && (!many || *many >= *few * kReads);
+  const bool is_small = few && (!many || *many * loads >= *few * kReads);
   const bool has_passes = grouping_.groups[group].form == Group::Form::kReduce && elements == all;
   const auto at = std::find(load.coords.begin(), load.coords.end(), fastest);
   if (at == load.coords.end() || (!is_small && !has_passes)) return;
@@ -197,10 +206,20 @@ bool OrderChooser::is_convolution(const DotNest& dot) const {
   });
 }
 
+// Of filters so short that they are written out.
+bool OrderChooser::has_windows() const {
+  constexpr uint32_t kTaps = 8;
+  const std::vector<uint32_t> slices = slices_of_values(graph_);
+  for (ValueId value = 0; value < slices.size(); ++value) {
+    if (slices[value] >= kTaps && shape(value).size() >= 3) return true;
+  }
+  return false;
+}
+
 void OrderChooser::choose() {
   std::map<uint32_t, DotNest> dots;
   std::map<uint32_t, GroupNest> others;
-  bool any = false;
+  bool any = has_windows();
   for (uint32_t group = 0; group < grouping_.groups.size(); ++group) {
     const GroupContext context{graph_, grouping_, group, target_};
     if (context.group().form != Group::Form::kDot) continue;

@@ -160,8 +160,10 @@ Result<WrittenKernel> write_copy(const GroupContext& context, ValueId from, cons
   return write_map(context, std::move(group), "copy");
 }
 
-Result<WrittenKernel> write_reordered(const GroupContext& context, ValueId copy) {
-  const ReorderedCopy& wanted = context.grouping.copies[copy - kFirstCopy];
+namespace {
+
+// As the copy lies: its innermost axis is the nest's.
+GroupNest as_copy_lies(const GroupContext& context, const ReorderedCopy& wanted, ValueId copy) {
   const graph::TensorType& type = context.type(wanted.of);
   GroupNest group = empty_nest(context.graph, type.shape, {});
   group.nest.steps.push_back({.kind = Step::Kind::kLoad,
@@ -169,7 +171,6 @@ Result<WrittenKernel> write_reordered(const GroupContext& context, ValueId copy)
                               .tensor = wanted.of,
                               .offset = IndexSpace::ravel(group.domain, type.shape)});
   group.stores.push_back({copy, 0, place_of(wanted.order, group.domain, type.shape)});
-  // As the copy lies.
   std::vector<size_t> axes;
   for (const size_t axis : wanted.order) {
     for (const size_t each : group.axes) {
@@ -177,6 +178,43 @@ Result<WrittenKernel> write_reordered(const GroupContext& context, ValueId copy)
     }
   }
   group.axes = std::move(axes);
+  return group;
+}
+
+// The axes behind the one that will be innermost are a line of the source. With that line as one axis of a square block
+// reads go along it, writes along the other axis, and each line of a cache is touched by one program: filters
+// [out, in, 3, 3] that become [3, 3, in, out] are read by nines otherwise.
+GroupNest as_lines(const GroupContext& context, const ReorderedCopy& wanted, ValueId copy) {
+  const graph::TensorType& type = context.type(wanted.of);
+  const size_t inner = wanted.order.back();
+  const auto axis = static_cast<ptrdiff_t>(inner);
+  std::vector<Expr> domain(type.shape.begin(), type.shape.begin() + axis);
+  const std::vector<Expr> line(type.shape.begin() + axis + 1, type.shape.end());
+  Expr length(1);
+  for (const Expr& extent : line) length = length * extent;
+  domain.push_back(length);
+  domain.push_back(type.shape[inner]);
+  GroupNest group = empty_nest(context.graph, domain, {});
+  Coords coords(group.domain.begin(), group.domain.begin() + axis);
+  coords.push_back(group.domain[inner + 1]);
+  const Coords along = group.nest.space.unravel(group.domain[inner], line);
+  coords.insert(coords.end(), along.begin(), along.end());
+  const Expr place = IndexSpace::ravel(std::span(coords).first(inner + 1), std::span(type.shape).first(inner + 1));
+  group.nest.steps.push_back({.kind = Step::Kind::kLoad,
+                              .element = type.element,
+                              .tensor = wanted.of,
+                              .offset = place * length + group.domain[inner]});
+  group.stores.push_back({copy, 0, place_of(wanted.order, coords, type.shape)});
+  return group;
+}
+
+}  // namespace
+
+Result<WrittenKernel> write_reordered(const GroupContext& context, ValueId copy) {
+  const ReorderedCopy& wanted = context.grouping.copies[copy - kFirstCopy];
+  const bool has_lines = wanted.order.back() + 1 < wanted.order.size();
+  GroupNest group =
+      context.on_cpu() && has_lines ? as_lines(context, wanted, copy) : as_copy_lies(context, wanted, copy);
   merge_axes(group);
   return write_map(context, std::move(group), "reorder");
 }

@@ -133,6 +133,95 @@ TEST(ConvolutionPlan, ByChannelGoesByRows) {
     return print(kernel.kernel).find("constexpr COLS = 256\n  constexpr ROWS = 16\n") != std::string::npos;
   };
   EXPECT_TRUE(std::any_of(plan.kernels.begin(), plan.kernels.end(), has_rows)) << log;
+  // Small images pay for a copy too: each weight is read at every pixel.
+  const graph::Plan small = plan_of(graph::graph("small",
+                                                 {input("x", f32, {1, 24, 5, 5}), input("v", f32, {600, 24, 1, 1}),
+                                                  input("w", f32, {600, 1, 5, 5}), input("u", f32, {16, 600, 1, 1})},
+                                                 [](Tensor x, Tensor v, Tensor w, Tensor u) {
+                                                   const ConvOptions same{.low = {2, 2}, .high = {2, 2}, .groups = 600};
+                                                   return conv(conv(relu(conv(x, v)), w, same), u);
+                                                 }));
+  EXPECT_NE(log_of(small).find("reorder gives f32[600, 1, 5, 5]"), std::string::npos) << log_of(small);
+  const random_graph::Case made{*graph.ir(), {}};
+  EXPECT_EQ(check_plan(made.graph, random_graph::inputs(made, 1), {}, true), "");
+}
+
+// Filters that are copied are read and written in lines: blocks that are turned, not nine steps apart.
+TEST(ConvolutionPlan, CopiesOfFiltersGoByLines) {
+  const auto graph = graph::graph("copies", {input("x", f32, {2, 40, 5, 6}), input("w", f32, {72, 40, 3, 3})},
+                                  [](Tensor x, Tensor w) { return conv(tanh(x), w, {.low = {1, 1}, .high = {1, 1}}); });
+  const graph::Plan plan = plan_of(graph);
+  const auto is_turned = [](const graph::PlannedKernel& kernel) {
+    const std::string text = print(kernel.kernel);
+    return text.starts_with("kernel reorder") && text.find("permute") != std::string::npos;
+  };
+  EXPECT_TRUE(std::any_of(plan.kernels.begin(), plan.kernels.end(), is_turned)) << log_of(plan);
+  const random_graph::Case made{*graph.ir(), {}};
+  EXPECT_EQ(check_plan(made.graph, random_graph::inputs(made, 1), {}, true), "");
+}
+
+// An image of one pixel: channels side by side, though the batch is all that a product has for rows.
+TEST(ConvolutionPlan, OfOnePixelHasChannelsSideBySide) {
+  const auto graph = graph::graph("squeezed",
+                                  {input("x", f32, {2, 24, 6, 7}), input("v", f32, {48, 24, 3, 3}),
+                                   input("w", f32, {16, 48, 1, 1}), input("u", f32, {48, 16, 1, 1})},
+                                  [](Tensor x, Tensor v, Tensor w, Tensor u) {
+                                    const Tensor y = conv(x, v, {.low = {1, 1}, .high = {1, 1}});
+                                    return y * sigmoid(conv(relu(conv(mean(y, {2, 3}, true), w)), u));
+                                  });
+  const graph::Plan plan = plan_of(graph);
+  EXPECT_NE(log_of(plan).find("gives f32[2, 48, 1, 1] with axes 0, 2, 3, 1"), std::string::npos) << log_of(plan);
+  EXPECT_EQ(log_of(plan).find("gives f32[2, 48, 1, 1] with axes 2, 3, 1, 0"), std::string::npos) << log_of(plan);
+  const random_graph::Case made{*graph.ir(), {}};
+  EXPECT_EQ(check_plan(made.graph, random_graph::inputs(made, 1), {}, true), "");
+}
+
+// Windows that are written out are no part of a norm, which would come by them three times, and do not lie as the
+// image does: channels side by side, of the filters too.
+TEST(ConvolutionPlan, WindowsBeforeANormAreAKernel) {
+  for (const bool is_by_channel : {true, false}) {
+    SCOPED_TRACE(is_by_channel ? "by channel" : "patches");
+    const int64_t channels = is_by_channel ? 40 : 3;
+    const auto graph =
+        graph::graph("block",
+                     {input("x", f32, {2, channels, 8, 8}), input("w", f32, {40, is_by_channel ? 1 : 3, 4, 4}),
+                      input("scale", f32, {40}), input("shift", f32, {40})},
+                     [&](Tensor x, Tensor w, Tensor scale, Tensor shift) {
+                       const ConvOptions patches{.strides = {4, 4}, .groups = is_by_channel ? 40 : 1};
+                       return layer_norm(permute(conv(x, w, patches), {0, 2, 3, 1}), scale, shift);
+                     });
+    const graph::Plan plan = plan_of(graph);
+    const std::string log = log_of(plan);
+    EXPECT_EQ(plan.launches.size(), 3u) << log;
+    EXPECT_NE(log.find("gives f32[2, 40, 2, 2] with axes 0, 2, 3, 1"), std::string::npos) << log;
+    EXPECT_NE(log.find(is_by_channel ? "reorder gives f32[40, 1, 4, 4]" : "reorder gives f32[40, 3, 4, 4]"),
+              std::string::npos)
+        << log;
+    const random_graph::Case made{*graph.ir(), {}};
+    EXPECT_EQ(check_plan(made.graph, random_graph::inputs(made, 1), {}, true), "");
+  }
+}
+
+// As in DenseNet: what is joined goes to memory part by part, by a kernel for each of two shapes, and lies as the
+// convolution behind it likes.
+TEST(ConvolutionPlan, JoinsPartsOfSeveralShapes) {
+  const auto graph = graph::graph("dense",
+                                  {input("x", f32, {2, 8, 5, 6}), input("v", f32, {16, 8, 3, 3}),
+                                   input("w", f32, {16, 72, 3, 3}), input("scale", f32, {72, 1, 1})},
+                                  [](Tensor x, Tensor v, Tensor w, Tensor scale) {
+                                    const ConvOptions same{.low = {1, 1}, .high = {1, 1}};
+                                    std::vector<Tensor> parts{x};
+                                    for (int i = 0; i < 4; ++i) parts.push_back(conv(x * (0.3 * (i + 1)), v, same));
+                                    return conv(relu(graph::cat(parts, 1) * scale), w, same);
+                                  });
+  ASSERT_TRUE(graph.ir().ok()) << graph.ir().error().message;
+  const graph::Plan plan = plan_of(graph);
+  const std::string log = log_of(plan);
+  const auto cats = std::count_if(plan.kernels.begin(), plan.kernels.end(), [](const graph::PlannedKernel& kernel) {
+    return print(kernel.kernel).starts_with("kernel cat");
+  });
+  EXPECT_EQ(cats, 2) << log;
+  EXPECT_NE(log.find("cat gives f32[2, 72, 5, 6] with axes 0, 2, 3, 1"), std::string::npos) << log;
   const random_graph::Case made{*graph.ir(), {}};
   EXPECT_EQ(check_plan(made.graph, random_graph::inputs(made, 1), {}, true), "");
 }
