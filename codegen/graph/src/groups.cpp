@@ -438,7 +438,7 @@ void Grouper::keep_in_memory() {
   std::map<Expr, uint32_t> counts;
   std::vector<int64_t> cost(body_.nodes.size());
   const std::vector<uint32_t> slices = slices_of_values(graph_), taps = taps_of_nodes(graph_, out_);
-  std::vector<bool> is_reduced(body_.nodes.size());  // by a group, through what costs nothing
+  std::vector<bool> is_apart(body_.nodes.size());  // is read by other loops than its own, through what only moves it
   for (NodeId n = 0; n < body_.nodes.size(); ++n) {
     const Node& node = body_.nodes[n];
     cost[n] = cost_of(node.op);
@@ -465,8 +465,10 @@ void Grouper::keep_in_memory() {
     if (!on_gpu && is_free && readers[n].size() > 1 && cost[n] >= kWorthKeeping && may_be_kept(node)) {
       out_.in_memory[value] = true;
     }
-    // Loops of a reduction do not know where an image ends, and may come by more than once.
-    if (!on_gpu && is_free && is_reduced[n] && taps[n] >= 2 * kManySlices && may_be_kept(node)) {
+    // Loops of a reduction do not know where an image ends, and may come by more than once; nor do blocks of a product,
+    // and an element of a cat is computed for all of its parts.
+    const bool is_cat = graph::info(node.op).family == Family::kCat;
+    if (!on_gpu && is_free && !is_cat && is_apart[n] && taps[n] >= 2 * kManySlices && may_be_kept(node)) {
       out_.in_memory[value] = true;
     }
     if (group != kNone && out_.groups[group].form == Group::Form::kAlone && !reads_once(node.op)) keep_operands(node);
@@ -477,9 +479,8 @@ void Grouper::keep_in_memory() {
     for (const ValueId operand : body_.operands_of(node)) {
       const NodeId from = operand == graph::kNoValue ? kNone : body_.values[operand].node;
       if (from == kNone) continue;
-      const bool by_reduction = is_free ? is_reduced[n] && costs_nothing(node) && !out_.in_memory[value]
-                                        : out_.groups[group].form == Group::Form::kReduce;
-      is_reduced[from] = is_reduced[from] || by_reduction;
+      const bool moves = !out_.in_memory[value] && (costs_nothing(node) || node.op == TensorOp::kPad);
+      is_apart[from] = is_apart[from] || !is_free || is_cat || (is_apart[n] && moves);
       if (!is_free) {
         readers[from].insert(group);
         if (out_.group_of[from] != kNone && out_.group_of[from] != group) keep_source(operand);

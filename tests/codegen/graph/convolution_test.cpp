@@ -202,6 +202,28 @@ TEST(ConvolutionPlan, WindowsBeforeANormAreAKernel) {
   }
 }
 
+// Nor are they part of what follows a product, or of a cat, through what only moves them.
+TEST(ConvolutionPlan, WindowsBesideAProductAreAKernel) {
+  const auto graph =
+      graph::graph("positions",
+                   {input("x", f32, {2, 16, 6, 7}), input("v", f32, {16, 1, 3, 3}), input("w", f32, {16, 1, 3, 3}),
+                    input("a", f32, {84, 24}), input("b", f32, {24, 32})},
+                   [](Tensor x, Tensor v, Tensor w, Tensor a, Tensor b) {
+                     const ConvOptions same{.low = {1, 1}, .high = {1, 1}, .groups = 16};
+                     const Tensor y = graph::cat({conv(x, v, same), conv(x, w, same)}, 1);
+                     return matmul(a, b) + reshape(permute(y, {0, 2, 3, 1}), {84, 32});
+                   });
+  ASSERT_TRUE(graph.ir().ok()) << graph.ir().error().message;
+  const graph::Plan plan = plan_of(graph);
+  const auto is_product_alone = [](const graph::PlannedKernel& kernel) {
+    const std::string text = print(kernel.kernel);
+    return text.starts_with("kernel dot_add") && text.find("%w") == std::string::npos;
+  };
+  EXPECT_TRUE(std::any_of(plan.kernels.begin(), plan.kernels.end(), is_product_alone)) << log_of(plan);
+  const random_graph::Case made{*graph.ir(), {}};
+  EXPECT_EQ(check_plan(made.graph, random_graph::inputs(made, 1), {}, true), "");
+}
+
 // As in DenseNet: what is joined goes to memory part by part, by a kernel for each of two shapes, and lies as the
 // convolution behind it likes.
 TEST(ConvolutionPlan, JoinsPartsOfSeveralShapes) {
