@@ -369,7 +369,7 @@ TEST(Nvidia, NamesTheTileOfASortThatDoesNotFit) {
 
 TEST(Nvidia, TakesMoreThanSharedMemoryHasForAnError) {
   const auto artifact =
-      compile(example("matmul_f32"), {{"BM", 256}, {"BN", 256}, {"BK", 256}}, {}, "cuda:sm_80", "ptx");
+      compile(example("matmul_f32"), {{"BM", 128}, {"BN", 128}, {"BK", 512}}, {}, "cuda:sm_80", "ptx");
   ASSERT_FALSE(artifact.ok());
   EXPECT_NE(artifact.error().message.find("bytes of shared memory a block; sm_80 has 166912"), std::string::npos)
       << artifact.error().message;

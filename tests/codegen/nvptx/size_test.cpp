@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "gpu/block/launch_shape.h"
+#include "kiln/dsl/kernels.h"
 #include "sized_kernels.h"
 
 namespace kiln::test {
@@ -33,6 +34,13 @@ TEST(SizeOnNvidia, ATileThatNoThreadsHoldIsRefused) {
   EXPECT_THAT(refusal, HasSubstr(".kiln:")) << "the op's place";
   EXPECT_THAT(refusal, HasSubstr("registers of tiles, and has 128 in a block of 16 warps"));
   EXPECT_THAT(refusal, HasSubstr("the tiles of a program must be smaller"));
+  // What a block leaves a thread counts: half as much in each of twice as many is no better.
+  EXPECT_THAT(refusal_of(normalised(64, 8192), {{"num_warps", 32}}, kHopper),
+              HasSubstr("and has 64 in a block of 32 warps"));
+  const std::string product =
+      refusal_of(*dsl::lang::kernels::matmul<>().ir(), {{"BM", 256}, {"BN", 256}, {"num_warps", 4}}, kHopper);
+  EXPECT_THAT(product, HasSubstr("would hold 512 registers of tiles, and has 255 in a block of 4 warps"));
+  EXPECT_THAT(product, HasSubstr("the tiles of a program must be smaller")) << "16 warps have none beside them";
 }
 
 TEST(SizeOnNvidia, ATileThatMoreWarpsHoldIsRefusedWithTheirNumber) {

@@ -14,12 +14,14 @@ using dsl::Op;
 using dsl::OpCode;
 using dsl::ValueId;
 
-// What is refused is more than three times the registers that any thread has. ptxas takes 10 s of a softmax that holds
-// 512 words, 40 of 1024, nearly all of which it spills.
-constexpr int64_t kMostRegisters = 256, kMostWords = 3 * kMostRegisters;
+// More than any thread has on most targets.
+constexpr int64_t kMostRegisters = 256;
+// What is refused is half as much again as the block leaves a thread. ptxas takes 10 s of a softmax that holds 512
+// words where there are 255 registers, 54 s where there are 64, and spills nearly all.
+constexpr int64_t most_words(int64_t registers) { return registers + registers / 2; }
 constexpr int kMostWarps = 32;
-// What a product of several warps takes beside its sums: addresses and the loop. ptxas asks for 154 for 128 sums.
-constexpr int64_t kBesideAccumulators = 26;
+// What a thread takes beside its tiles: addresses and the loop. ptxas asks for 154 for 128 sums of a product.
+constexpr int64_t kBesideTiles = 26;
 
 bool is_product(const Op& op) { return family_of(op) == dsl::OpFamily::kDot; }
 
@@ -177,7 +179,7 @@ class LateOps {
 // The fewest warps whose threads have registers for as much as all hold; 0: none.
 int warps_that_hold(int64_t words, const TargetInfo& target, const BlockShape& block) {
   for (int warps = 1; warps <= kMostWarps; warps *= 2) {
-    if (words * block.warps / warps <= target.most_registers(warps * block.lanes)) return warps;
+    if (words * block.warps / warps + kBesideTiles <= target.most_registers(warps * block.lanes)) return warps;
   }
   return 0;
 }
@@ -208,7 +210,7 @@ Result<void> check_held_tiles(const dsl::Kernel& kernel, const Placement& placem
   const int64_t registers = target.most_registers(block.threads());
   if (registers == INT64_MAX) return {};
   const HeldTiles held = most_held(kernel, placement);
-  if (held.words <= kMostWords) return {};
+  if (held.words <= most_words(registers)) return {};
   const int warps = warps_that_hold(held.words, target, block);
   const std::string advice = warps > 0 ? "`num_warps = " + std::to_string(warps) + "` would do"
                                        : "no `num_warps` would do: the tiles of a program must be smaller";
@@ -226,7 +228,7 @@ std::optional<CrampedProduct> cramped_product(const dsl::Kernel& kernel, const T
     if (op.code != OpCode::kDot) return false;
     const DotLayouts layouts = dot_layouts(kernel, op, target, block);
     if (!layouts.group) return false;
-    const int64_t needed = accumulators_of(*layouts.group, kernel.type(op.results[0])) + kBesideAccumulators;
+    const int64_t needed = accumulators_of(*layouts.group, kernel.type(op.results[0])) + kBesideTiles;
     int warps = block.warps;
     while (warps > 0 && needed > target.most_registers(warps * block.lanes)) warps /= 2;
     if (warps != block.warps) out = CrampedProduct{&op, warps};
