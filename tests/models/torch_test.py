@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import json
 import logging
 import os
 import threading
 import unittest
+import unittest.mock
 
 import kiln
 import kiln_torch
@@ -55,6 +57,24 @@ class TorchTest(unittest.TestCase):
         for mine, theirs in zip(other.parameters(), module.parameters()):
             self.same(mine.grad, theirs.grad)
         self.assertEqual(kiln_torch.report()["eager_calls"], 0)
+
+    def test_what_is_handed_through_is_not_copied(self) -> None:
+        programs = []
+
+        def noted(module: torch.fx.GraphModule) -> tuple[str, set[str]]:
+            programs.append(program_of(module))
+            return programs[-1]
+
+        program_of = kiln_torch.function.program_of
+        x = torch.randn(7, 12)
+        with unittest.mock.patch.object(kiln_torch.function, "program_of", noted):
+            torch.compile(mlp(), backend="kiln")(x).sum().backward()
+        self.assertEqual(len(programs), 2)
+        for text, _ in programs:
+            graph = json.loads(text)["graph_module"]["graph"]
+            names = [[each["as_tensor"]["name"] for each in graph[side]] for side in ("inputs", "outputs")]
+            self.assertEqual(set(names[0]) & set(names[1]), set())
+            self.assertEqual(len(names[1]), len(set(names[1])))
 
     def test_a_training_run_learns_the_same(self) -> None:
         module, x, target = mlp(), torch.randn(32, 12), torch.randint(0, 5, (32,))

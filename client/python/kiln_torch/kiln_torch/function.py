@@ -11,7 +11,7 @@ from kiln import _library as c
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule, Node
 
-from .program import constant_of, output_nodes, program_of
+from .program import computed_outputs, constant_of, output_nodes, program_of
 
 _TYPES = {torch.bool: "i1", torch.int8: "i8", torch.int16: "i16", torch.int32: "i32", torch.int64: "i64", torch.uint8: "u8",
           torch.uint16: "u16", torch.uint32: "u32", torch.uint64: "u64", torch.float16: "f16", torch.bfloat16: "bf16",
@@ -76,10 +76,10 @@ class Function:
         self.ints = self._free_sizes(placeholders, symbols)
         # seed and offset of random numbers
         self.randoms = len(self.compiled.inputs) - len(self.takes)
-        results = output_nodes(next(node for node in module.graph.nodes if node.op == "output"))
-        self.gives = [isinstance(r, Node) and isinstance(r.meta.get("val"), torch.Tensor) for r in results]
-        self.constants = [None if given else self._constant(r, placeholders) for r, given in zip(results, self.gives)]
-        self.outputs = [r.meta["val"] for r, given in zip(results, self.gives) if given]
+        output = next(node for node in module.graph.nodes if node.op == "output")
+        computed = computed_outputs(output)
+        self.outputs = [node.meta["val"] for node in computed]
+        self.gives = [self._source_of(result, placeholders, computed) for result in output_nodes(output)]
         # What PyTorch says that they are; statistics of norms have other types there than in a graph.
         self.types = [_BY_NAME[text.partition("[")[0]] for text in self.compiled.outputs.values()]
         self.orders = [_physical_order(value) for value in self.outputs]
@@ -90,12 +90,16 @@ class Function:
         self.local = threading.local()
         self.streams: dict[int, kiln.Stream] = {}
 
-    @staticmethod
-    def _constant(result: Any, placeholders: list[Node]) -> Any:
-        """What the module gives beside tensors: None, numbers, and ints that it takes (by their place)."""
-        if isinstance(result, Node):
+    def _source_of(self, result: Any, placeholders: list[Node], computed: list[Node]) -> tuple[str, Any]:
+        """Where what the module gives comes from: a result of the program, an argument by its place, or a value that never changes."""
+        if not isinstance(result, Node):
+            return ("value", result)
+        if result.op == "placeholder":
             return ("argument", placeholders.index(result))
-        return ("value", result)
+        if result.op == "get_attr":
+            with unset_fake_temporarily():
+                return ("value", constant_of(result))
+        return ("result", computed.index(result))
 
     def _free_sizes(self, placeholders: list[Node], symbols: set[str]) -> list[tuple[int, bytes]]:
         """Ints among the arguments whose symbols the program mentions, and no tensor's shape has."""
@@ -159,10 +163,5 @@ class Function:
                 outputs[k] = outputs[k].to(self.outputs[k].dtype)
             if order is not None:
                 outputs[k] = torch.empty_permuted(outputs[k].shape, order, dtype=outputs[k].dtype, device=self.device).copy_(outputs[k])
-        tensors = iter(outputs)
-        return [next(tensors) if given_ else self._other(other, arguments) for given_, other in zip(self.gives, self.constants)]
-
-    @staticmethod
-    def _other(other: tuple[str, Any], arguments: tuple[Any, ...]) -> Any:
-        kind, value = other
-        return arguments[value] if kind == "argument" else value
+        sources = {"result": outputs, "argument": arguments}
+        return [value if kind == "value" else sources[kind][value] for kind, value in self.gives]

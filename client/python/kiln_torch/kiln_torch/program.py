@@ -203,8 +203,8 @@ def shape_env_of(module: GraphModule) -> Any:
 
 def program_of(module: GraphModule) -> tuple[str, set[str]]:
     """The module's graph as JSON text, and the symbols that it mentions. Its inputs are the tensors among the placeholders and constants
-    (get_attr), in the order of the nodes; its outputs the tensors among the outputs, called y0, y1, …. Unsupported says what it has that
-    no graph can have."""
+    (get_attr), in the order of the nodes; its outputs computed_outputs, called y0, y1, …. Unsupported says what it has that no graph can
+    have."""
     writer = Writer()
     outputs: list[str] = []
     for node in module.graph.nodes:
@@ -214,7 +214,7 @@ def program_of(module: GraphModule) -> tuple[str, set[str]]:
             elif node.op == "call_function":
                 writer.call(node)
             elif node.op == "output":
-                outputs = [writer.name_of(x) for x in output_nodes(node) if isinstance(writer.value(x), torch.Tensor)]
+                outputs = [writer.name_of(x) for x in computed_outputs(node)]
             else:
                 raise Unsupported(f"a node of kind {node.op}")
         except Unsupported as refused:
@@ -233,3 +233,10 @@ def program_of(module: GraphModule) -> tuple[str, set[str]]:
 def output_nodes(node: Node) -> list[Any]:
     given = node.args[0]
     return list(given) if isinstance(given, (list, tuple)) else [given]
+
+
+def computed_outputs(output: Node) -> list[Node]:
+    """The outputs that are tensors of calls, each once. What a module hands through, as a forward pass does with parameters that its
+    backward reads, needs no copy."""
+    return list(dict.fromkeys(x for x in output_nodes(output)
+                              if isinstance(x, Node) and x.op == "call_function" and isinstance(x.meta.get("val"), torch.Tensor)))
