@@ -265,10 +265,10 @@ void set_gpu_defaults(dsl::Kernel& kernel, const DotNest& dot, ElementType type)
       gpu_defaults(dot, is_low ? std::span<const GpuBlocks>(kFewRows) : std::span<const GpuBlocks>(kHopperBlocks));
 }
 
-// On CPUs, where the usual blocks do not come out even: some of one length each, in whole vectors. What is left over
-// would be padding.
+// On CPUs, where the usual blocks do not come out even: some of one length each, columns in whole vectors. What is left
+// over would be padding, and a block of few rows packs as many columns as another.
 void set_cpu_defaults(dsl::Kernel& kernel, const DotNest& dot) {
-  constexpr int64_t kUsual = 256, kMostColumns = 416, kVector = 16;
+  constexpr int64_t kUsual = 256, kMostColumns = 416, kVector = 16, kRows = 128;
   const auto cut = [](int64_t extent, int64_t most) {
     const int64_t blocks = (extent + most - 1) / most;
     return ((extent + blocks - 1) / blocks + kVector - 1) / kVector * kVector;
@@ -277,6 +277,10 @@ void set_cpu_defaults(dsl::Kernel& kernel, const DotNest& dot) {
     return extent && *extent > kUsual && *extent % kUsual != 0;
   };
   dsl::ConstexprValues& values = kernel.target_defaults["cpu"];
+  if (const auto m = dot.m.extent.as_constant(); m && *m > kRows && *m % kRows != 0) {
+    const int64_t blocks = (*m + kRows - 1) / kRows;
+    values["BM"] = (*m + blocks - 1) / blocks;
+  }
   if (const auto n = dot.n.extent.as_constant(); is_uneven(n)) values["BN"] = cut(*n, kMostColumns);
   if (const auto k = dot.k.extent.as_constant(); is_uneven(k)) values["BK"] = cut(*k, kUsual);
   if (values.empty()) kernel.target_defaults.erase("cpu");

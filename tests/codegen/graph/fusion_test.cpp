@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "kiln/dsl/config.h"
 #include "kiln/graph/differentiate.h"
 #include "kiln/graph/graph.h"
 #include "kiln/planner/plan_graph.h"
@@ -367,6 +368,21 @@ TEST(Blocks, AreManyEnoughForAGpu) {
   EXPECT_EQ(blocks(graph::dim("rows", 1, 4096), 2048, 2048, bf16), (Sizes{128, 256, 64}));
   EXPECT_EQ(blocks(128, 768, 3072, f32), (Sizes{32, 32, 32}));
   EXPECT_EQ(blocks(3, 5, 7, f32), (Sizes{16, 16, 16}));
+}
+
+// A CPU's: of one length each, so that none packs columns for a few rows.
+TEST(Blocks, ComeOutEvenOnCpus) {
+  const auto blocks = [](int64_t m, int64_t n, int64_t k) {
+    const graph::Plan plan = plan_of(graph::graph("product", {input("x", f32, {m, k}), input("w", f32, {n, k})},
+                                                  [](Tensor x, Tensor w) { return linear(x, w); }));
+    const auto values = dsl::complete_constexprs(plan.kernels[0].kernel, {}, "cpu");
+    EXPECT_TRUE(values.ok());
+    return std::vector<int64_t>{values->at("BM"), values->at("BN"), values->at("BK")};
+  };
+  using Sizes = std::vector<int64_t>;
+  EXPECT_EQ(blocks(256, 2048, 512), (Sizes{128, 256, 256}));
+  EXPECT_EQ(blocks(392, 2048, 512), (Sizes{98, 256, 256}));
+  EXPECT_EQ(blocks(130, 640, 384), (Sizes{65, 320, 192}));
 }
 
 // Tensors that have nothing in common but their number of elements share kernels, and no kernel has too many.
