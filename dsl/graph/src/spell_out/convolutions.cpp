@@ -89,27 +89,21 @@ Tensor sum_of_taps(const Tensor& x, const Tensor& w, const std::vector<WindowAxi
   const ElementType sum_type = x.element() == f64 ? f64 : f32;
   const int64_t channels = *w.extent(1).expr().as_constant();
   const Tensor wide = with_edges(x, axes, zero_of(x));
-  std::vector<int64_t> tap(axes.size());
+  Shape by_channel(axes.size() + 1, Dim(1));
+  by_channel[0] = w.extent(0);
   Tensor out;
-  for (;;) {
-    Tensor seen = wide, weight = w;
-    for (size_t i = 0; i < axes.size(); ++i) {
-      const Dim start(tap[i] * axes[i].dilation);
-      seen = slice(seen, axes[i].axis, start, start + (axes[i].out - 1) * axes[i].stride + 1, axes[i].stride);
-      weight = slice(weight, axes[i].axis, tap[i], tap[i] + 1);
-    }
-    Shape by_channel(axes.size() + 1, Dim(1));
-    by_channel[0] = w.extent(0);
+  for_each_place(axes, [&](const std::vector<int64_t>& tap) {
+    const Tensor seen = seen_at(wide, axes, tap);
+    Tensor weight = w;
+    for (size_t i = 0; i < axes.size(); ++i) weight = slice(weight, axes[i].axis, tap[i], tap[i] + 1);
     for (int64_t c = 0; c < channels; ++c) {
       const Tensor one = channels == 1 ? seen : slice(seen, 1, c, c + 1);
       const Tensor filters = reshape(slice(weight, 1, c, c + 1), by_channel);
       const Tensor part = cast(one, sum_type) * cast(filters, sum_type);
       out = out.valid() ? out + part : part;
     }
-    size_t i = axes.size();
-    while (i > 0 && ++tap[i - 1] == axes[i - 1].size) tap[--i] = 0;
-    if (i == 0) return cast(out, x.element());
-  }
+  });
+  return cast(out, x.element());
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 // The table of spellings: each a function of tensors that writes simpler primitives.
 #pragma once
 
+#include <functional>
+#include <span>
+
 #include "decompose/decompositions.h"
 
 namespace kiln::graph {
@@ -29,6 +32,9 @@ Dim window_count(const Dim& extent, int64_t size, int64_t stride, int64_t low, i
 Tensor windows_of(const Tensor& x, const std::vector<WindowAxis>& axes, const Tensor& beyond);
 // x with its edges: what windows see beyond them is the value.
 Tensor with_edges(const Tensor& x, const std::vector<WindowAxis>& axes, const Tensor& beyond);
+// The places inside of a window, in row-major order; and what each window has at one of them, of x with its edges.
+void for_each_place(const std::vector<WindowAxis>& axes, const std::function<void(const std::vector<int64_t>&)>& visit);
+Tensor seen_at(const Tensor& wide, const std::vector<WindowAxis>& axes, std::span<const int64_t> place);
 // The transpose of the index map: for each place of x along the axes, and each place inside of a window, the element
 // of g [windows' places along these axes…] whose window has it there, or 0 where none has.
 // [places of x…, places inside…, other axes of g in order]; `extents` are x's.
