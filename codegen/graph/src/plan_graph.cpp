@@ -353,8 +353,27 @@ bool has_kernel(const Graph&, const graph::Body&, const graph::Node& node) {
 
 constexpr int kMostRounds = 8;
 
+// Many products of matrices so small that blocks would be padding: a few terms for each element instead.
+bool is_tiny(const Graph& graph, const graph::Body& body, const graph::Node& node) {
+  constexpr int64_t kLeastBatch = 64, kMostTerms = 16, kMostElements = 1024;
+  const graph::AttrList& attrs = graph.attrs(node);
+  const auto &batch = graph::ints_attr(attrs, 0), &contract = graph::ints_attr(attrs, 2);
+  const std::vector<Expr>&a = graph.type(body, body.operands_of(node)[0]).shape,
+        &all = graph.type(body, node.first_result).shape;
+  if (contract.size() != 1) return false;
+  const auto terms = a[static_cast<size_t>(contract[0])].as_constant();
+  int64_t count = 1, elements = 1;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const auto extent = all[i].as_constant();
+    if (!extent) return false;
+    (i < batch.size() ? count : elements) *= *extent;
+  }
+  return terms && *terms <= kMostTerms && count >= kLeastBatch && elements <= kMostElements;
+}
+
 bool is_too_rich(const Graph& graph, const graph::Body& body, const graph::Node& node) {
-  return graph::can_spell_out(node.op) && (node.op != TensorOp::kDot || !has_product(graph, body, node));
+  if (node.op != TensorOp::kDot) return graph::can_spell_out(node.op);
+  return !has_product(graph, body, node) || is_tiny(graph, body, node);
 }
 
 bool has_too_rich(const Graph& graph) {

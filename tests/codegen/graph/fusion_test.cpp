@@ -5,7 +5,10 @@
 
 #include <limits>
 
+#include "check_plan.h"
+#include "graph/random_graph.h"
 #include "kiln/dsl/config.h"
+#include "kiln/dsl/text.h"
 #include "kiln/graph/differentiate.h"
 #include "kiln/graph/graph.h"
 #include "kiln/planner/plan_graph.h"
@@ -368,6 +371,22 @@ TEST(Blocks, AreManyEnoughForAGpu) {
   EXPECT_EQ(blocks(graph::dim("rows", 1, 4096), 2048, 2048, bf16), (Sizes{128, 256, 64}));
   EXPECT_EQ(blocks(128, 768, 3072, f32), (Sizes{32, 32, 32}));
   EXPECT_EQ(blocks(3, 5, 7, f32), (Sizes{16, 16, 16}));
+}
+
+// Many products of small matrices are sums of a few terms, element by element, and go into what follows.
+TEST(Blocks, AreNotMadeForTinyProducts) {
+  const auto graph =
+      graph::graph("tiny", {input("a", f32, {70, 9, 7}), input("b", f32, {70, 7, 30}), input("c", f32, {70, 9, 30})},
+                   [](Tensor a, Tensor b, Tensor c) { return relu(matmul(a, b) + c); });
+  const graph::Plan plan = plan_of(graph);
+  ASSERT_EQ(plan.launches.size(), 1u);
+  EXPECT_EQ(print(plan.kernels[0].kernel).find(" dot "), std::string::npos);
+  const random_graph::Case made{*graph.ir(), {}};
+  EXPECT_EQ(check_plan(made.graph, random_graph::inputs(made, 1), {}, true), "");
+  const graph::Plan larger =
+      plan_of(graph::graph("larger", {input("a", f32, {70, 9, 40}), input("b", f32, {70, 40, 30})},
+                           [](Tensor a, Tensor b) { return matmul(a, b); }));
+  EXPECT_NE(print(larger.kernels[0].kernel).find(" dot "), std::string::npos);
 }
 
 // A CPU's: of one length each, so that none packs columns for a few rows.

@@ -29,6 +29,14 @@ Tensor spread(const Tensor& x, const Axes& batch, const Axes& contract, int befo
   return reshape(permute(x, order), shape);
 }
 
+// How many terms each sum has, where they are so few that they are written out; else 0. They are the last axis of `a`.
+int64_t few_terms(const Tensor& a, const Axes& contract) {
+  constexpr int64_t kMost = 16;
+  if (contract.size() != 1) return 0;
+  const auto terms = a.extent(a.rank() - 1).expr().as_constant();
+  return terms && *terms <= kMost ? *terms : 0;
+}
+
 }  // namespace
 
 std::vector<Tensor> spell_dot(const Composite& c) {
@@ -38,6 +46,14 @@ std::vector<Tensor> spell_dot(const Composite& c) {
   const ElementType type = sum_type(c[0].element(), c[1].element());
   const Tensor a = spread(cast(c[0], type), batch_a, contract_a, 0, free_b);
   const Tensor b = spread(cast(c[1], type), batch_b, contract_b, free_a, 0);
+  if (const int64_t terms = few_terms(a, contract_a); terms > 0) {
+    Tensor out;
+    for (int64_t k = 0; k < terms; ++k) {
+      const Tensor part = squeeze(slice(a, -1, k, k + 1), {-1}) * squeeze(slice(b, -1, k, k + 1), {-1});
+      out = out.valid() ? out + part : part;
+    }
+    return {cast(out, element_attr(c.attrs, 4))};
+  }
   const Tensor products = a * b;
   Axes last;
   for (int i = products.rank() - static_cast<int>(contract_a.size()); i < products.rank(); ++i) last.push_back(i);
