@@ -5,8 +5,10 @@ Checked are: links and anchors of README.md, docs/ and tests/README.md; pages th
 (docs/use/cli.md) or pages name by file (cli.md); that each page is in the index docs/README.md; and that no sentence of
 docs/use and docs/inside has more than LONGEST words. Pages that are not rewritten yet are in LONG_WINDED; one that has
 become short leaves that list. What docs/glossary.md says is to be renamed is there: who renames takes its line away. Files
-and members that pages of docs/inside name exist.
+and members that pages of docs/inside name exist, and what the glossary's terms are called in code; so do the tests of GoogleTest
+that any page names.
 """
+import fnmatch
 import pathlib
 import re
 import sys
@@ -130,12 +132,29 @@ def gone_names(root):
             for name in re.findall(r"`([^`\s]*(?:\.h|\.cpp|\.def|\.\*|::\w+))`", line):
                 if "NAME" not in name and not is_there(name, words, files):
                     yield f"{page.relative_to(root)}:{number}: nothing is called {name}"
-    text = (root / "docs/glossary.md").read_text(encoding="utf-8")
-    rows = [line for line in text[text.index("## To be renamed"):].splitlines() if line.startswith("| ")][1:]
+    terms, _, renames = (root / "docs/glossary.md").read_text(encoding="utf-8").partition("## To be renamed")
+    for number, line in enumerate(terms.splitlines(), 1):
+        cells = line.split("|")
+        for name in re.findall(r"`([^`]*)`", cells[3] if len(cells) == 5 else ""):
+            if not is_there(name.removesuffix("()"), words, files):
+                yield f"docs/glossary.md:{number}: nothing is called {name}"
+    rows = [line for line in renames.splitlines() if line.startswith("| ")][1:]
     for row in rows:
         for name in re.findall(r"`([^`]*)`", row.strip("|").split("|")[2]):
             if not is_there(name, words, files):
                 yield f"docs/glossary.md: nothing is called {name} any more: {row.split('|')[1].strip()}"
+
+
+def gone_tests(root, pages):
+    """`Suite.Test`, `Suite.Te*` and `Prefix/Suite.Test/value` of a page that nothing tests any more."""
+    tests = set()
+    for path in (root / "tests").rglob("*.cpp"):
+        tests.update(re.findall(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)", path.read_text(encoding="utf-8"), re.MULTILINE))
+    for page in pages:
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+            for suite, name in re.findall(r"`(?:\w+/)?([A-Z]\w*[a-z]\w*)\.((?:[A-Z]\w*[a-z]|\*)[\w*…]*)(?:/[^`]*)?`", line):
+                if not any(suite == of and fnmatch.fnmatchcase(test, name.replace("…", "*")) for of, test in tests):
+                    yield f"{page.relative_to(root)}:{number}: no test is called {suite}.{name}"
 
 
 def main(root):
@@ -163,6 +182,7 @@ def main(root):
         elif not long:
             failures.append(f"{name} has no long sentence any more: take it off LONG_WINDED")
     failures += gone_names(root)
+    failures += gone_tests(root, [*pages, root / "README.md", root / "tests/README.md"])
     if len(pages) < 10:
         failures.append("too few pages")
     print(*failures, sep="\n", end="\n" if failures else "")

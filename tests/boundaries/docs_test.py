@@ -74,6 +74,21 @@ class DocsTest(unittest.TestCase):
         self.assertEqual(self.words_of({"docs/inside/page.md": page}),
                          "docs/inside/page.md:3: nothing is called gone.h\ndocs/inside/page.md:4: nothing is called Old::gone")
 
+    def test_a_term_that_code_has_another_name_for(self):
+        table = "# W\n\n| term | meaning | in code |\n|---|---|---|\n| a | b | `old_name`, `old.cpp`, `x/`, %s |\n\n"
+        renames = SOUND["docs/glossary.md"].removeprefix("# W\n\n")
+        self.assertEqual(self.words_of({"docs/glossary.md": table % "`old_name()`" + renames}), "")
+        self.assertEqual(self.words_of({"docs/glossary.md": table % "`gone_name()`, `Old::gone`" + renames}),
+                         "docs/glossary.md:5: nothing is called gone_name()\ndocs/glossary.md:5: nothing is called Old::gone")
+
+    def test_a_test_that_is_gone(self):
+        tests = {"tests/old_test.cpp": "TEST(Old, Works) {}\nTEST_F(OldToo,\n       WorksLong) {}\n"}
+        page = "# P\n\n`Old.Works`, `OldToo.*`, `All/OldToo.WorksL…/x`, `IMAD.HI`, %s.\n"
+        self.assertEqual(self.words_of(tests | {"docs/reference/page.md": page % "`CMakeLists.txt`"}), "")
+        self.assertEqual(self.words_of(tests | {"docs/reference/page.md": page % "`Old.Gone*`, `Older.Works`"}),
+                         "docs/reference/page.md:3: no test is called Old.Gone*\n"
+                         "docs/reference/page.md:3: no test is called Older.Works")
+
 
 if __name__ == "__main__":
     unittest.main()
