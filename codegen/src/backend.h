@@ -90,7 +90,7 @@ struct Backend {
   // To LLVM IR that is ready to become code: all that follows up to `emit`.
   Result<void> (*lower)(const Backend& self, Job& job) = nullptr;
   std::span<const CodePass> lowered_passes;  // what completes the code of a launch, before it is verified
-  std::span<const CodePass> llvm_passes;     // … and optimises it
+  std::span<const CodePass> llvm_passes;     // what optimises the code of a launch
   Result<Code> (*emit)(Job& job) = nullptr;
 };
 

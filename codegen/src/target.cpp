@@ -23,7 +23,7 @@ constexpr char kPrefix[] = "cpu:";
 struct Family {
   const char* triple;
   const char* plain_name;  // "cpu:NAME" for what all of them run
-  const char* plain_cpu;   // … as LLVM calls it
+  const char* plain_cpu;   // LLVM's name of the same
 };
 constexpr Family kFamilies[] = {
     {"x86_64-pc-linux-gnu", "x86-64", "x86-64"},

@@ -35,7 +35,7 @@ def product_configs(m, n, k, type):
             out.append(dict(config, warp_specialise=2, cluster=2))
             if warps == 4:
                 out.append(dict(config, warp_specialise=4))
-    if m * n >= 4096 * 4096:  # two crews, of as many sums as a thread holds
+    if m * n >= 4096 * 4096:  # two consumer groups, with accumulators of as many words as a thread holds
         out.append(dict(BM=128, BN=192, BK=deep, num_warps=4, num_stages=5, warp_specialise=4))
     return out
 

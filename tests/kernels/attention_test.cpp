@@ -106,7 +106,7 @@ dsl::ConstexprValues config_of(const Attention& a, bool wide, int64_t bm, int64_
   return out;
 }
 
-// … of the forward pass, whose blocks have an order.
+// The config of the forward pass, whose blocks have an order.
 dsl::ConstexprValues forward_config(const Attention& a, bool wide, int64_t bm, int64_t bn) {
   dsl::ConstexprValues out = config_of(a, wide, bm, bn);
   out["TOGETHER"] = a.together;

@@ -24,8 +24,8 @@ using Operand = gpu::MatrixInstruction::Operand;
 // How elements become an instruction's operand.
 enum class Packing : uint8_t {
   kVector,   // side by side
-  kWords,    // … as words of 32 bits
-  kInteger,  // … as one integer
+  kWords,    // side by side, as words of 32 bits
+  kInteger,  // side by side, as one integer
   kWidened,  // f16 as f32
   kBrain,    // bf16, which are ints everywhere else
   kFnuz,     // f8e4m3 as half its value, of the kind that gfx942 knows

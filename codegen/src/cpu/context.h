@@ -54,7 +54,8 @@ struct ScratchSlot {
   // Nothing behind the last lane of a row may be written: the rows are dense, or part of a larger tile. (Reading is
   // always fine: all of scratch is padded.)
   bool exact = false;
-  // … of an axis before its small last ones (narrow.cpp): these lie without gaps, and padding follows the rows of that.
+  // The rows are those of an axis before small last ones (narrow.cpp), which lie without gaps: padding follows each
+  // row.
   bool close = false;
   // Another value lives here too (a slice, a reshape): never to be updated in place.
   bool view = false;

@@ -101,7 +101,7 @@ struct Entry {
 
   Value* lane = nullptr;
   Value* warp = nullptr;                        // of the program's
-  Value* thread = nullptr;                      // … likewise
+  Value* thread = nullptr;                      // of the program's
   llvm::Instruction* consumer_group = nullptr;  // of the block's; null: it has one
   std::array<Value*, 3> program_id{}, num_programs{};
   std::vector<Value*> tensor_maps = {};  // by number
@@ -133,9 +133,9 @@ class Context : public ElementContext, public Decisions, public Entry, public Em
 
   // The registers of a value in a layout: as they are, converted, or computed.
   Result<Registers> get(ValueId id, const Layout& layout);
-  // … in its home.
+  // The registers of a value in its home.
   Result<Registers> get(ValueId id) { return get(id, *placement.home[id]); }
-  // … or what reads them, each time that it is called, from where a conversion has put them in shared memory.
+  // What reads the registers, each time that it is called, from where a conversion has put them in shared memory.
   Result<std::function<Registers()>> get_later(ValueId id, const Layout& layout);
   Value* scalar(ValueId id);
   // What an op has computed, in the value's home.

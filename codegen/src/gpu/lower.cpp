@@ -136,7 +136,7 @@ llvm::Instruction* define_thread(Context& ctx) {
   ctx.thread = thread;
   if (ctx.block.consumer_groups > 1) {
     const auto warps = static_cast<uint32_t>(ctx.block.warps), threads = static_cast<uint32_t>(ctx.block.threads());
-    ctx.consumer_group = llvm::cast<llvm::Instruction>(ir.CreateUDiv(ctx.warp, ir.getInt32(warps), "crew"));
+    ctx.consumer_group = llvm::cast<llvm::Instruction>(ir.CreateUDiv(ctx.warp, ir.getInt32(warps), "consumer_group"));
     ctx.warp = ir.CreateURem(ctx.warp, ir.getInt32(warps));
     ctx.thread = ir.CreateURem(thread, ir.getInt32(threads));
   }

@@ -31,7 +31,7 @@ struct Lowered {
   int threads = 0;          // of a block
   int programs = 1;         // of a block, neighbours along the first axis of the grid
   bool persistent = false;  // blocks take one program after another: as many are launched as the device runs at once
-  bool queued = false;      // … from a queue: a launch gives them a counter
+  bool queued = false;      // they take them from a queue: a launch gives them a counter
   int cluster = 1;          // blocks that are launched side by side as a cluster
   // Bytes that a launch must give each block; allocated when the kernel is complete.
   int64_t shared_bytes = 0;

@@ -144,7 +144,7 @@ class Placer {
     return found == ordered_.end() ? std::nullopt : std::optional(found->second);
   }
 
-  // … as a row of it is loaded, if nobody accesses all of it.
+  // The layout in which a row of it is loaded, if nobody accesses all of it.
   Layout ordered_layout(const std::vector<int64_t>& tile, int axis) const {
     AccessShape access = default_access(tile);
     access.ordered = axis;

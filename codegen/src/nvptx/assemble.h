@@ -23,7 +23,7 @@ struct Resources {
   // Lines that tell of lost speed: matrix instructions that were serialised, register hints that were ignored
   // (ptxas's messages C7500 to C7599).
   std::vector<std::string> warnings;
-  bool ignores_registers() const;  // … that warps would leave to others
+  bool ignores_registers() const;  // that warps would leave to other warps
   bool operator==(const Resources&) const = default;
 };
 

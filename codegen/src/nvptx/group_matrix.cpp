@@ -23,7 +23,7 @@ struct Form {
   int bits = 16;
   bool float_sum = true;
   bool transposes = true;  // the instruction says which axis runs fastest
-  bool scales = true;      // … and takes signs
+  bool scales = true;      // the instruction takes signs
 };
 
 std::optional<Form> form_of(ElementType a, ElementType b, dsl::Precision precision) {

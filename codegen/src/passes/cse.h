@@ -14,7 +14,7 @@ namespace kiln::codegen {
 // Pure ops only, within a region and from outer regions into inner ones. Masks that were written twice become one,
 // which is how the mask analysis sees that they agree.
 dsl::Kernel eliminate_common_subexpressions(dsl::Kernel kernel);
-// … and loads, where nothing is loaded that may be stored.
+// Loads become one too, where nothing is loaded that may be stored.
 dsl::Kernel eliminate_common_loads(dsl::Kernel kernel);
 
 }  // namespace kiln::codegen

@@ -21,7 +21,7 @@ struct Metrics {
   uint64_t retries = 0;
   uint64_t negative_hits = 0, poison_hits = 0;
   uint64_t verified = 0, verify_mismatches = 0;  // hits that were compiled once more
-  uint64_t verify_skipped = 0;                   // … that were to be, but too many others waited
+  uint64_t verify_skipped = 0;                   // hits that were to be compiled again, but too many waited
   uint64_t queue_rejected = 0;
   uint64_t jobs_cancelled = 0;
   uint64_t finished_late = 0;  // compiles that went on without anybody who waited

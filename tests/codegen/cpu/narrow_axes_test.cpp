@@ -49,7 +49,7 @@ TEST(NarrowAxesOnCpu, LoadsAndStores) {
   }
 }
 
-// … of the axes before it too, and of every kind of element.
+// Several small last axes, and elements of every kind.
 TEST(NarrowAxesOnCpu, OfSeveralAxesAndOtherTypes) {
   for (const Shape& shape : {Shape{5, 17, 2}, Shape{20, 2, 2}, Shape{37, 2, 3}, Shape{2, 33, 1, 4}, Shape{65, 2, 1}}) {
     TextKernel k(kXY);

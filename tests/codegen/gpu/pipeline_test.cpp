@@ -88,7 +88,7 @@ void multiply_by(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, 
   expect_agreement(kernel, config, with_facts ? aligned(kernel) : dsl::Facts(), arguments, 2, match);
 }
 
-// … but of 16.
+// A product whose extents are multiples of no more than 16.
 void multiply_by(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, const Match& match,
                  bool with_facts = true) {
   multiply_by(kernel, config, match, {80, 48, 80}, with_facts);

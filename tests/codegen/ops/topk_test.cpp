@@ -30,7 +30,7 @@ void check_topk(ElementType type, const Shape& shape, const std::vector<int64_t>
   }
 }
 
-// … along the last axis, of whose indices nobody asks.
+// Top-k along the last axis, of whose indices nobody asks.
 void check_elements_alone(ElementType type, const Shape& shape, const TestArgument& x) {
   const std::string name = type_name(type), axis = std::to_string(shape.size() - 1);
   const Shape out = with_extent(shape, shape.size() - 1, 30);

@@ -13,7 +13,7 @@ namespace kiln::test {
 
 // "" (this machine) and the generic levels of x86-64 that this machine runs. x86-64-v2 has no FMA.
 std::vector<std::string> cpu_targets();
-// … and the lowering for GPUs, emulated.
+// These CPUs, and the lowering for GPUs, emulated.
 std::vector<std::string> all_targets();
 bool has_fma(const std::string& target);
 

@@ -284,7 +284,7 @@ bool is_along(const Context& ctx, const Op& op) {
   return shape.size() == 1 || (last && shape[axis] > 1);
 }
 
-// … of the one small axis behind rows that are walked in vectors.
+// Whether it is along the one small axis behind rows that are walked in vectors.
 bool is_narrow(const Context& ctx, const Op& op) {
   const auto shape = dsl::concrete_shape(ctx.type(op.operands[0]));
   const auto row = axis_before_narrow(shape);

@@ -12,11 +12,11 @@ struct BlockShape {
   int lanes = 32;           // a warp
   int warps = 4;            // of a program
   int programs = 1;         // of a block, side by side; several only of one warp each, which then wait for nobody else
-  int consumer_groups = 1;  // … so often, each in a program of its own, by turns (persistent.h)
+  int consumer_groups = 1;  // so many times these warps, each group in a program of its own (persistent.h)
   int producers = 0;        // warps of a block, behind those of programs, that only copy for them (producer_warps.h)
   bool persistent = false;  // takes one program after another (persistent.h)
-  bool turns = false;       // … in an order that evens out their lengths
-  bool queued = false;      // … from a queue that all blocks share (program_queue.h)
+  bool turns = false;       // takes them in an order that evens out their lengths
+  bool queued = false;      // takes them from a queue that all blocks share (program_queue.h)
   int cluster = 1;          // blocks that load for each other (cluster.h)
   int most_stages = INT_MAX;                     // of loops, whatever they ask for
   int threads() const { return lanes * warps; }  // of a program

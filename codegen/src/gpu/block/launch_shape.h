@@ -14,13 +14,13 @@ Effort effort_for(const dsl::Facts& facts);
 
 struct LaunchShape {
   int warps = 4;              // of a program
-  bool is_given = false;      // … as the config says
+  bool is_given = false;      // by the config
   int programs = 1;           // of a block
   bool specialise = false;    // warps of their own may copy (producer_warps.h)
-  bool persistent = false;    // … and blocks take one program after another (persistent.h)
-  bool queued = false;        // … from a queue that all blocks share (program_queue.h)
-  int consumer_groups = 1;    // … so many at a time, whose loops take turns (persistent.h)
-  int cluster = 1;            // … so many neighbours loading for each other (cluster.h)
+  bool persistent = false;    // blocks take one program after another (persistent.h)
+  bool queued = false;        // they take them from a queue that all blocks share (program_queue.h)
+  int consumer_groups = 1;    // so many programs at a time, whose loops take turns (persistent.h)
+  int cluster = 1;            // so many neighbouring blocks load for each other (cluster.h)
   bool bulk_stores = true;    // large tiles may be stored by the bulk engine
   int most_stages = INT_MAX;  // of loops, whatever they ask for
   Effort effort = Effort::kFast;

@@ -21,7 +21,7 @@
 namespace kiln::codegen::gpu {
 namespace {
 
-constexpr int64_t kLeastCandidates = 64, kMostCandidates = 2048, kCandidates = 4;  // … for each that is wanted
+constexpr int64_t kLeastCandidates = 64, kMostCandidates = 2048, kCandidates = 4;  // so many for each that is wanted
 constexpr int64_t kLeastExtent = 4;                                                // for each candidate
 constexpr int64_t kMostRows = 4;                                                   // in turn, in every step
 constexpr int64_t kListBytes = 32768;  // at most, of shared memory, and for what threads agree on

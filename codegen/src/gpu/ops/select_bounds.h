@@ -9,7 +9,7 @@ namespace kiln::codegen::gpu {
 struct RecordRows {
   std::vector<std::vector<size_t>> registers;             // of each row
   int words;                                              // of a record
-  std::function<Value*(int number, size_t reg)> word_of;  // … and each of them
+  std::function<Value*(int number, size_t reg)> word_of;  // a word of a record
   bool differ;                                            // no two of a row are alike
   int64_t wanted;                                         // the least ones of a row
   int64_t candidates;                                     // that there may be; more than the wanted

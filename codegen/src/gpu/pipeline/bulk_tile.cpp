@@ -15,7 +15,7 @@ using dsl::OpCode;
 
 constexpr int64_t kMostOfBox = 256;  // elements along one dimension
 constexpr int64_t kLine = 128;       // bytes of a swizzled line, at most
-constexpr int64_t kLeastLine = 32;   // … at least
+constexpr int64_t kLeastLine = 32;   // bytes of a swizzled line, at least
 constexpr int64_t kLines = 8;        // of one period of the swizzle
 constexpr int64_t kLeastBytes = 16;  // of a line
 

@@ -55,7 +55,7 @@ bool is_fit_for_consumer_groups(const dsl::Kernel& kernel, const Op& loop, const
                                 const Pipeline& pipeline);
 // The program of this number of the cluster's.
 void set_program(Context& ctx, Value* number);
-// … and behind.
+// Behind what a program computes.
 void end_programs(Context& ctx, const ProgramLoop& loop);
 
 }  // namespace kiln::codegen::gpu

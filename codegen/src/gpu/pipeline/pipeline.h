@@ -36,7 +36,7 @@ struct StagedLoad {
   std::optional<BulkTile> bulk;   // copied by the engine of bulk_engine.h; else by the threads:
   Layout copies;                  // who copies what
   int64_t vector = 1;             // elements at once
-  std::optional<RoundTrip> trip;  // … through registers
+  std::optional<RoundTrip> trip;  // copies that go through registers
   // Blocks of a cluster may load it for each other, where these scalars are the same in both (cluster.h).
   std::optional<std::set<dsl::ValueId>> shared_by = {};
 };

@@ -64,7 +64,7 @@ class PipelineStages {
   Result<void> copy_all();
   // Behind them: all stages were left.
   void wait_until_all_free();
-  // … of a cluster: by load, whether both blocks load the same.
+  // In a cluster: by load, whether both blocks load the same.
   void share(std::map<const Op*, Value*> alike) { alike_ = std::move(alike); }
   // At the head of an iteration. `guard` ends the block before the loop.
   Result<void> advance(llvm::Instruction* guard);
@@ -76,7 +76,7 @@ class PipelineStages {
   Result<void> refill(llvm::Instruction* guard);
   // Where the builder stands behind the loop: what is copied ahead of its end may fill memory that is others' by then.
   void end();
-  // … when its last products have ended too: of persistent blocks the next program's copies want their stage.
+  // When the last products have ended too: of persistent blocks the next program's copies want their stage.
   void release_last();
   // Of consumer groups: behind the last iteration, or where there is none.
   void pass_on_right_to_multiply();
@@ -89,7 +89,7 @@ class PipelineStages {
   Result<void> fill(llvm::Instruction* guard);
   Result<void> copy_iteration(Value* count, Value* enabled, bool late, llvm::Instruction* guard);
   Result<void> copy(const StagedLoad& staged, const SharedBuffer& multi_buffer, Value* base, Value* enabled);
-  // … through registers.
+  // Copies through registers.
   Result<void> load(const StagedLoad& staged, Value* enabled);
   void put();
   void start();

@@ -105,7 +105,7 @@ std::vector<typename Lane::Number> numbers(const Array& array) {
   });
   return out;
 }
-// … as another type of number: ints as int64, floats as f32 or f64.
+// Elements as another type of number: ints as int64, floats as f32 or f64.
 template <class T>
 std::vector<T> numbers_as(const Array& array) {
   return with_element(array.element, [&](auto lane) {

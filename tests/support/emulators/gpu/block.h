@@ -71,7 +71,7 @@ struct Waiting {
   enum class State : uint8_t { kReady, kAtWarp, kAtBarrier, kAtTransaction, kEnded };
   State state = State::kEnded;
   int site = 0;              // where it waits: the number of the call in the kernel
-  int first = 0, among = 0;  // … at a barrier of so many threads from that one on
+  int first = 0, among = 0;  // of a barrier: the first of its threads, and how many they are
   int arrived = 0;           // how many barriers of all threads it has arrived at without waiting for the others
 };
 
