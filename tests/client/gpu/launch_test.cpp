@@ -9,6 +9,7 @@
 #include "allocations.h"
 #include "fake_case.h"
 #include "function_state.h"
+#include "kiln/dsl/text.h"
 
 namespace kiln::test {
 namespace {
@@ -100,6 +101,21 @@ TEST_F(Launches, TakeTheGridFromTheArguments) {
   EXPECT_EQ(message(launch(*variant, kernel, {scalar(0), scalar(3)})), "");
   EXPECT_EQ(message(launch(*variant, kernel, {scalar(1000), scalar(3)}, {.grid = {{2, 0, 4}}})), "");
   EXPECT_EQ(fake_launches(), 2u) << "a grid of nothing launches nothing";
+}
+
+// Nothing reaches the driver, also where there would be nothing to do.
+TEST_F(Launches, ThatBreakAConditionAreRefused) {
+  const auto kernel = dsl::parse(
+      "kernel row(%n: i32, %cols: i32) {\n  where le(cols, 64), \"a row must fit a block\"\n  grid [n, 1, 1]\n}\n",
+      "row.kiln");
+  ASSERT_TRUE(kernel.ok()) << kernel.error().message;
+  auto variant = loaded(*kernel, artifact_of(*kernel));
+  const char* refused = "kernel `row`: le(cols, 64) is false (cols=65): a row must fit a block";
+  EXPECT_EQ(message(launch(*variant, *kernel, {scalar(3), scalar(65)})), refused);
+  EXPECT_EQ(message(launch(*variant, *kernel, {scalar(0), scalar(65)})), refused);
+  EXPECT_EQ(fake_launches(), 0u);
+  EXPECT_EQ(message(launch(*variant, *kernel, {scalar(3), scalar(64)})), "");
+  EXPECT_EQ(fake_launches(), 1u);
 }
 
 TEST_F(Launches, OfBlocksOfSeveralProgramsSayHowManyThereAre) {
