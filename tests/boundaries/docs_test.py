@@ -59,10 +59,6 @@ class DocsTest(unittest.TestCase):
         self.assertEqual(self.words_of({"docs/inside/page.md": f"# P\n\nA {words[5:]}. And `{words} {words}` ends.\n"}), "")
         self.assertEqual(self.words_of({"docs/reference/page.md": f"# P\n\nA {words} end.\n"}), "")
 
-    def test_a_page_that_is_no_longer_long_winded(self):
-        name = sorted(docs.LONG_WINDED)[0]
-        self.assertIn("take it off LONG_WINDED", self.words_of({name: "# P\n\nShort.\n"}))
-
     def test_a_rename_that_was_done(self):
         words = self.words_of({"codegen/old.cpp": "int new_name = kNewest;  // docs/use/page1.md\n"})
         self.assertIn("nothing is called old_name any more: old", words)
