@@ -124,8 +124,10 @@ std::string file_name(const std::string& row_name) {
   return out;
 }
 
+std::string kernel_hash(const Subject& subject) { return hash_of(describe(subject)); }
+
 std::string code_of(const Row& row, Outcome& outcome) {
-  outcome.kernel = hash_of(describe(*row.subject));
+  outcome.kernel = kernel_hash(*row.subject);
   const auto text = compile(row);
   if (!text) {
     outcome.code = kRefused;

@@ -19,6 +19,9 @@ struct Outcome {
 };
 using Outcomes = std::map<std::string, Outcome>;  // by the row's name
 
+// Of the kernel, config and facts: what is compiled, without compiling it.
+std::string kernel_hash(const Subject& subject);
+
 // The code's text, or why there is none. In this process.
 std::string code_of(const Row& row, Outcome& outcome);
 

@@ -1,5 +1,6 @@
 // replay [--short] FILE: compiles the kernels of rows.h and compares hashes of their code with the lines of FILE;
-// --short: every fortieth. With KILN_UPDATE_GOLDEN=1 it compiles all and writes FILE.
+// --short: every fortieth, and of all whether they are the kernels that they were. With KILN_UPDATE_GOLDEN=1 it writes
+// FILE: all of it, or with --short the lines of kernels that are new or other ones.
 // replay --keep DIR: writes the code of all, as text, and the lines.
 // replay --against DIR [NAME]: compares with what was kept, and shows how one kernel differs: NAME, which is a part of
 // its line, or else the shortest that differs.
@@ -86,19 +87,30 @@ struct Difference {
   bool is_none() const { return code.empty() && kernel.empty() && one_sided.empty(); }
 };
 
-// `rows`: what there is to compile; of these `now` has all or some.
+// `rows`: what there is to compile; of these `now` has all or some. What is compiled is compared of all.
 Difference compare(const Outcomes& before, const Outcomes& now, const std::vector<Row>& rows) {
   Difference out;
   std::map<std::string, bool> known;
+  std::map<const Subject*, std::string> hashes;
   for (const Row& row : rows) {
-    known[row.name()] = true;
-    if (!before.contains(row.name())) out.one_sided.push_back(row.name() + " (new)");
+    const std::string name = row.name();
+    known[name] = true;
+    const auto was = before.find(name);
+    if (was == before.end()) {
+      out.one_sided.push_back(name + " (new)");
+      continue;
+    }
+    auto& hash = hashes[row.subject];
+    if (hash.empty()) hash = kernel_hash(*row.subject);
+    const auto is = now.find(name);
+    if (hash != was->second.kernel) {
+      out.kernel.push_back(name);
+    } else if (is != now.end() && is->second != was->second) {
+      out.code.push_back(name);
+    }
   }
   for (const auto& [name, outcome] : before) {
     if (!known.contains(name)) out.one_sided.push_back(name + " (gone)");
-    const auto found = now.find(name);
-    if (found == now.end() || found->second == outcome) continue;
-    (found->second.kernel == outcome.kernel ? out.code : out.kernel).push_back(name);
   }
   return out;
 }
@@ -144,18 +156,37 @@ int show(const Row& row, const std::string& folder) {
   return fail("cannot start diff; the code is in " + before + " and " + now);
 }
 
+// Writes the file anew: all of it, or the lines of kernels that are new or other ones.
+int update(const std::string& path, const std::vector<Row>& rows, bool is_short) {
+  for (const Target& target : targets()) {
+    if (!is_built(target)) return fail("this build has no " + std::string(target.needs) + " (KILN_TARGETS)");
+  }
+  Outcomes kept;
+  std::vector<Row> left = rows;
+  if (is_short) {
+    auto golden = read_golden(path);
+    if (!golden) return fail(golden.error().message);
+    if (golden->llvm != LLVM_VERSION) return fail(path + " is of LLVM " + golden->llvm + ": all of it changes");
+    std::erase_if(left, [&](const Row& row) {
+      const auto found = golden->outcomes.find(row.name());
+      const bool stays = found != golden->outcomes.end() && found->second.kernel == kernel_hash(*row.subject);
+      if (stays) kept.insert(*found);
+      return stays;
+    });
+  }
+  auto outcomes = compile_rows(left, "");
+  if (!outcomes) return fail(outcomes.error().message);
+  outcomes->merge(kept);
+  auto written = write_file(path, to_text(*outcomes));
+  if (!written) return fail(written.error().message);
+  std::printf("%zu of %zu compiled\n", left.size(), rows.size());
+  return 0;
+}
+
 int check(const std::string& path, bool is_short) {
   const std::vector<Subject> all = subjects();
   const std::vector<Row> rows = rows_of(all);
-  if (std::getenv("KILN_UPDATE_GOLDEN")) {
-    for (const Target& target : targets()) {
-      if (!is_built(target)) return fail("this build has no " + std::string(target.needs) + " (KILN_TARGETS)");
-    }
-    auto outcomes = compile_rows(rows, "");
-    if (!outcomes) return fail(outcomes.error().message);
-    auto written = write_file(path, to_text(*outcomes));
-    return written ? 0 : fail(written.error().message);
-  }
+  if (std::getenv("KILN_UPDATE_GOLDEN")) return update(path, rows, is_short);
   auto golden = read_golden(path);
   if (!golden) return fail(golden.error().message);
   if (golden->llvm != LLVM_VERSION) {
