@@ -145,13 +145,14 @@ def gone_names(root):
 
 def gone_tests(root, pages):
     """`Suite.Test`, `Suite.Te*` and `Prefix/Suite.Test/value` of a page that nothing tests any more."""
-    tests = set()
+    tests = {}  # by suite
     for path in (root / "tests").rglob("*.cpp"):
-        tests.update(re.findall(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)", path.read_text(encoding="utf-8"), re.MULTILINE))
+        for suite, name in re.findall(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)", path.read_text(encoding="utf-8"), re.MULTILINE):
+            tests.setdefault(suite, []).append(name)
     for page in pages:
         for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
             for suite, name in re.findall(r"`(?:\w+/)?([A-Z]\w*[a-z]\w*)\.((?:[A-Z]\w*[a-z]|\*)[\w*…]*)(?:/[^`]*)?`", line):
-                if not any(suite == of and fnmatch.fnmatchcase(test, name.replace("…", "*")) for of, test in tests):
+                if not fnmatch.filter(tests.get(suite, []), name.replace("…", "*")):
                     yield f"{page.relative_to(root)}:{number}: no test is called {suite}.{name}"
 
 
