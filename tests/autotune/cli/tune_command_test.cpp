@@ -177,6 +177,23 @@ TEST_F(TuneCommand, ConfigsThatFailCostThemselvesOnly) {
   EXPECT_EQ(result["jobs"][0]["best"], json({{"behave", 0}, {"us", 40}}));
 }
 
+// Also when its failure is but remembered, and where no config meets the kernel's conditions.
+TEST_F(TuneCommand, AJobWithoutAWorkingDefaultEndsWithAFailure) {
+  write_text(directory_.file("crash.jsonl"), R"({"kernel":"how_long.kiln","shape":{"n":8},"set":{"behave":4}})");
+  for (const char* words : {"crash.jsonl", "crash.jsonl", "crash.jsonl --frozen"}) {
+    const Outcome outcome = run(words);
+    EXPECT_EQ(outcome.code, 1) << words;
+    EXPECT_THAT(outcome.output, HasSubstr("cannot be measured: ")) << words;
+  }
+  std::string none = kKernel;
+  none.insert(none.find("grid"), "where le(us, 0)\n  ");
+  write_text(directory_.file("none.kiln"), none);
+  write_text(directory_.file("none.jsonl"), R"({"kernel":"none.kiln","shape":{"n":8}})");
+  const Outcome outcome = run("none.jsonl");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.output, HasSubstr("le(us, 0) is false"));
+}
+
 // Names of jobs, of devices, messages of runners: a terminal shows them, and obeys none.
 TEST_F(TuneCommand, WhatOthersSayIsNoEscapeSequence) {
   const std::string evil =
