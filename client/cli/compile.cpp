@@ -11,6 +11,7 @@
 #include "kiln/client/connection.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/instantiate.h"
+#include "kiln/dsl/source_line.h"
 #include "kiln/wire/files.h"
 #include "kiln/wire/printable.h"
 
@@ -27,7 +28,12 @@ Result<Artifact> fetch(const CompileFlags& flags, dsl::CompileRequest request, c
   request.emit = emit;
   auto bytes = dsl::encode_request(request);
   if (!bytes) return bytes.error();
-  return (*connection)->fetch(*bytes, {.deadline_ms = flags.kernel.deadline_ms, .memory_bytes = flags.memory_bytes});
+  auto made =
+      (*connection)->fetch(*bytes, {.deadline_ms = flags.kernel.deadline_ms, .memory_bytes = flags.memory_bytes});
+  if (made) return made;
+  Error error = made.error();
+  error.message = dsl::with_source_line(request.kernel, error.message);
+  return error;
 }
 
 Result<void> print(std::span<const std::byte> bytes) {

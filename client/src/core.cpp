@@ -2,6 +2,7 @@
 
 #include "gpu/driver.h"
 #include "kiln/client/gpu.h"
+#include "kiln/dsl/source_line.h"
 #include "kiln/target/gpu.h"
 
 namespace kiln::client {
@@ -13,6 +14,12 @@ constexpr const char* kLoadable = "so";
 Result<RequestBytes> request_of(const CompileSpec& spec, const dsl::Facts& facts, const std::string& emit = kLoadable) {
   if (spec.requests) return spec.requests->encode(spec.target, spec.constexprs, facts, emit);
   return dsl::encode_request({*spec.kernel, spec.target, spec.constexprs, facts, emit});
+}
+
+// Of a worker, which cannot read the source.
+Error with_source_line(const CompileSpec& spec, Error error) {
+  error.message = dsl::with_source_line(*spec.kernel, error.message);
+  return error;
 }
 
 }  // namespace
@@ -64,7 +71,9 @@ Result<Artifact> Core::fetch(const CompileSpec& spec, const dsl::Facts& facts, c
                              const CompileOptions& options) {
   auto request = request_of(spec, facts, emit);
   if (!request) return request.error();
-  return fetch(*request, options);
+  auto artifact = fetch(*request, options);
+  if (!artifact) return with_source_line(spec, artifact.error());
+  return artifact;
 }
 
 Result<Artifact> Core::fetch(const RequestBytes& request, const CompileOptions& options) {
@@ -92,7 +101,7 @@ Result<std::shared_ptr<const Variant>> Core::compile_quickly(const CompileSpec& 
     if (!request) return request.error();
     artifact = (*daemon)->fetch(*request, options);
   }
-  if (!artifact) return artifact.error();
+  if (!artifact) return with_source_line(spec, artifact.error());
   return load_variant(*spec.kernel, *artifact, {});
 }
 

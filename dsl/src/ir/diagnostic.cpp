@@ -1,9 +1,11 @@
 #include "ir/diagnostic.h"
 
+#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 
+#include "kiln/dsl/source_line.h"
 #include "kiln/dsl/verify.h"
 
 namespace kiln::dsl {
@@ -25,6 +27,17 @@ std::optional<std::string> read_line(const std::string& path, uint32_t number) {
     if (read > kMaxRead) break;
   }
   return std::nullopt;
+}
+
+// A number and what is to stand behind it, taken from the front of `text`.
+std::optional<uint32_t> take_number(std::string_view& text, std::string_view behind) {
+  uint32_t number = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (failed != std::errc()) return std::nullopt;
+  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  if (!text.starts_with(behind)) return std::nullopt;
+  text.remove_prefix(behind.size());
+  return number;
 }
 
 bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
@@ -51,6 +64,18 @@ std::string diagnostic(const Kernel& kernel, const Location& loc, const std::str
   const std::string head = place + ": error: " + message;
   auto line = read_line(kernel.files[loc.file - 1], loc.line);
   return line ? with_caret(head, *line, loc.column) : head;
+}
+
+std::string with_source_line(const Kernel& kernel, const std::string& message) {
+  if (message.find('\n') != std::string::npos) return message;
+  for (uint32_t i = 0; i < kernel.files.size(); ++i) {
+    if (!message.starts_with(kernel.files[i] + ":")) continue;
+    std::string_view rest = std::string_view(message).substr(kernel.files[i].size() + 1);
+    const auto line = take_number(rest, ":");
+    const auto column = line ? take_number(rest, ": error: ") : std::nullopt;
+    if (column) return diagnostic(kernel, {i + 1, *line, *column}, std::string(rest));
+  }
+  return message;
 }
 
 }  // namespace kiln::dsl

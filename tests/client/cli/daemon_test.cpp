@@ -55,6 +55,22 @@ TEST_F(WithDaemon, CompiledAndInterpretedKernelsAgree) {
     EXPECT_TRUE(values.contains(name)) << name;
 }
 
+// Workers cannot read the file.
+TEST_F(WithDaemon, WhatAWorkerRefusesIsShownWithItsLine) {
+  write("sums.kiln",
+        "kernel sums(%x: f32, %y: ptr<f32>) {\n  option deterministic = true\n"
+        "  %old = atomic_rmw %y, %x {kind = add} : f32\n}\n");
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"run", "sums.kiln", "x=1", "y=@y.npy:f32[1]"},
+        {"compile", "sums.kiln", "-o", "sums.so"}}) {
+    const Outcome outcome = kiln(command);
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_NE(outcome.errors.find("sums.kiln:3:3: error: atomic_rmw: the option `deterministic`"), std::string::npos);
+    EXPECT_NE(outcome.errors.find("\n    %old = atomic_rmw %y, %x {kind = add} : f32\n    ^\n"), std::string::npos)
+        << outcome.errors;
+  }
+}
+
 TEST_F(WithDaemon, MatrixProductOfTheLibrary) {
   ASSERT_EQ(kiln({"export-library", "library"}).code, 0);
   const size_t m = 37, n = 41, k = 53;

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "kiln/dsl/canonical.h"
+#include "kiln/dsl/source_line.h"
 #include "random/random_kernel.h"
 #include "text_helpers.h"
 
@@ -326,6 +327,24 @@ TEST(Verify, DiagnosticsShowTheSourceLine) {
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.error().message,
             path.string() + ":2:2: error: store: writes through the read-only parameter `p`\n   store %p, %f\n   ^");
+}
+
+// As a worker says it, which reads no files.
+TEST(Verify, MessagesOfOthersGetTheSourceLine) {
+  const auto path = std::filesystem::temp_directory_path() / ("kiln-lines-" + std::to_string(::getpid()) + ".kiln");
+  std::ofstream(path) << "kernel k() {\n  no such thing\n}";
+  Kernel kernel;
+  kernel.name = "k";
+  kernel.files = {"gone.kiln", path.string()};
+  const std::string place = path.string() + ":2:3";
+  EXPECT_EQ(with_source_line(kernel, place + ": error: m: 5"), place + ": error: m: 5\n    no such thing\n    ^");
+  for (const std::string& stays :
+       {place + ": error: m\n  and more", place + ": note: m", place + "x: error: m",
+        path.string() + ":4294967296:1: error: m", path.string() + ":9:1: error: m",
+        std::string("gone.kiln:1:1: error: m"), "x" + place + ": error: m", path.string() + ":", std::string()}) {
+    EXPECT_EQ(with_source_line(kernel, stays), stays);
+  }
+  std::filesystem::remove(path);
 }
 
 TEST(Verify, DiagnosticsReadOnlyRegularFiles) {
