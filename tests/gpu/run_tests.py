@@ -104,7 +104,7 @@ class Runner:
         self.lock = threading.Lock()
         self.results = {}  # test -> (kind, reasons, seconds, text)
         self.end = time.monotonic() + options.deadline
-        self.environment = environment(KILN_TEST_TARGETS="cuda", **daemon(), OMP_NUM_THREADS="1")
+        self.environment = environment(KILN_TEST_TARGETS="cuda", KILN_TEST_ALL="1", **daemon(), OMP_NUM_THREADS="1")
         self.wrap = []
         if options.sanitizer:
             self.scripts = tempfile.TemporaryDirectory()
