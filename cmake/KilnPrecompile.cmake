@@ -26,13 +26,14 @@ function(kiln_authoring_files)
   set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "${KILN_AUTHORING_OPTIONS}" SKIP_PRECOMPILE_HEADERS ON)
 endfunction()
 
-# kiln_tests(TARGET [COMPUTES] [OWN_HEADERS]): options of an executable of GoogleTest, which sees the tools of tests/support. COMPUTES: it
-# spends its time in this process, and is optimised a little. What is not optimised brings its slow copies of templates into the
-# rooms' libraries too, which nobody notices in suites that talk with other processes. Suites of a kind share their precompiled
-# headers; OWN_HEADERS: further options matter to these, -fno-rtti or -fopenmp.
+# kiln_tests(TARGET [COMPUTES] [OWN_HEADERS] [OPTIMISED LIBRARY…]): options of an executable of GoogleTest, which sees the tools of
+# tests/support. COMPUTES: it spends its time in this process, and is optimised a little. What is not optimised brings its slow copies
+# of templates into the rooms' libraries too, which nobody notices in suites that talk with other processes. OPTIMISED names libraries
+# where it would be noticed: the linker sees them first, and takes their copies. Suites of a kind share their precompiled headers;
+# OWN_HEADERS: further options matter to these, -fno-rtti or -fopenmp.
 set(KILN_TESTS_HEADERS <gmock/gmock.h> <gtest/gtest.h> <nlohmann/json.hpp> <algorithm> <cmath> <functional> <map> <random> <string> <vector>)
 function(kiln_tests target)
-  cmake_parse_arguments(ARG "COMPUTES;OWN_HEADERS" "" "" ${ARGN})
+  cmake_parse_arguments(ARG "COMPUTES;OWN_HEADERS" "" "OPTIMISED" ${ARGN})
   kiln_warnings(${target})
   target_include_directories(${target} PRIVATE "${CMAKE_SOURCE_DIR}/tests/support")
   target_link_libraries(${target} PRIVATE GTest::gmock)  # matchers call into it, where they are not inlined
@@ -44,6 +45,9 @@ function(kiln_tests target)
     set(level -O0)
   endif()
   target_compile_options(${target} PRIVATE "$<$<CONFIG:RelWithDebInfo,Release>:${level}>")
+  foreach(library ${ARG_OPTIMISED})
+    target_link_options(${target} PRIVATE "LINKER:--whole-archive,$<TARGET_FILE:${library}>,--no-whole-archive")  # before the objects
+  endforeach()
   kiln_unity(${target})
   if(ARG_OWN_HEADERS)
     kiln_precompile(${target} ${KILN_TESTS_HEADERS})
