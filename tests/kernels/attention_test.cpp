@@ -1,6 +1,7 @@
 // attention and its gradient against softmax(q·kᵀ)·v with all scores at hand.
 #include "check.h"
 #include "cuda_device.h"
+#include "sampled.h"
 
 namespace kiln::test {
 namespace {
@@ -143,12 +144,19 @@ void check_attention(const Attention& a, int64_t bm, int64_t bn, Run run) {
       [&](const Arguments& out) { expect_rows<T>(a, out[3], expected.out, static_cast<size_t>(a.seq)); });
 }
 
+struct InBlocks {
+  Attention a;
+  int64_t bm, bn;
+};
+
 TEST(AttentionKernel, CausalRaggedAndGrouped) {
   for_floats([]<class T>() {
     for (bool causal : {false, true}) {
-      check_attention<T>({2, 2, 1, 21, 6, causal, {21, 9}}, 8, 4, check_both);
-      check_attention<T>({1, 4, 2, 16, 8, causal, {16}}, 8, 8, check_both);
-      check_attention<T>({3, 1, 1, 5, 3, causal, {0, 1, 5}}, 2, 16, check_both);
+      for (const auto& [a, bm, bn] : {InBlocks{{2, 2, 1, 21, 6, causal, {21, 9}}, 8, 4},
+                                      {{1, 4, 2, 16, 8, causal, {16}}, 8, 8},
+                                      {{3, 1, 1, 5, 3, causal, {0, 1, 5}}, 2, 16}}) {
+        if (is_sampled(4)) check_attention<T>(a, bm, bn, check_both);
+      }
     }
   });
 }
@@ -157,10 +165,12 @@ TEST(AttentionKernel, CausalRaggedAndGrouped) {
 TEST(AttentionKernel, Windows) {
   for_floats([]<class T>() {
     for (bool causal : {false, true}) {
-      check_attention<T>({2, 2, 1, 37, 6, causal, {37, 18}, 3}, 8, 4, check_both);
-      check_attention<T>({1, 1, 1, 33, 8, causal, {33}, 8}, 4, 8, check_both);
-      check_attention<T>({2, 1, 1, 30, 4, causal, {30, 0}, 13}, 8, 4, check_both);
-      check_attention<T>({1, 1, 1, 9, 4, causal, {9}, 100}, 4, 4, check_both);
+      for (const auto& [a, bm, bn] : {InBlocks{{2, 2, 1, 37, 6, causal, {37, 18}, 3}, 8, 4},
+                                      {{1, 1, 1, 33, 8, causal, {33}, 8}, 4, 8},
+                                      {{2, 1, 1, 30, 4, causal, {30, 0}, 13}, 8, 4},
+                                      {{1, 1, 1, 9, 4, causal, {9}, 100}, 4, 4}}) {
+        if (is_sampled(3)) check_attention<T>(a, bm, bn, check_both);
+      }
     }
   });
   check_attention<lang::bf16>({1, 1, 1, 21, 8, true, {21}, 1}, 8, 4, check_both);
@@ -249,9 +259,11 @@ void check_f8(const Attention& a, int64_t bm, int64_t bn, Run run) {
 TEST(AttentionF8Kernel, CausalRaggedAndGrouped) {
   for_floats([]<class T>() {
     for (bool causal : {false, true}) {
-      check_f8<T>({2, 2, 1, 21, 6, causal, {21, 9}}, 8, 4, check_both);
-      check_f8<T>({1, 4, 2, 16, 8, causal, {16}}, 8, 8, check_both);
-      check_f8<T>({3, 1, 1, 5, 3, causal, {0, 1, 5}}, 2, 16, check_both);
+      for (const auto& [a, bm, bn] : {InBlocks{{2, 2, 1, 21, 6, causal, {21, 9}}, 8, 4},
+                                      {{1, 4, 2, 16, 8, causal, {16}}, 8, 8},
+                                      {{3, 1, 1, 5, 3, causal, {0, 1, 5}}, 2, 16}}) {
+        if (is_sampled(4)) check_f8<T>(a, bm, bn, check_both);
+      }
     }
   });
   check_f8<lang::bf16>({1, 1, 1, 33, 8, true, {33}, 8}, 4, 8, check_both);

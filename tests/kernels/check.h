@@ -70,7 +70,8 @@ std::vector<double> reals(const TestArgument& argument) {
   return reals(values_of<Memory<T>>(argument));
 }
 
-// Runs copies of the arguments and hands them to the checker.
+// Runs copies of the arguments and hands them to the checker; once more with facts, which not all cases do in the
+// default run (sampled.h).
 void check_compiled(const Result<dsl::Kernel>& ir, const dsl::ConstexprValues& config, const Arguments& arguments,
                     const Checker& check);
 void check_both(const Result<dsl::Kernel>& ir, const dsl::ConstexprValues& config, const Arguments& arguments,

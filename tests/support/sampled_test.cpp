@@ -65,6 +65,13 @@ TEST_F(Sampled, OneCallInSoMany) {
   for (const int i : chosen) EXPECT_EQ(i % 4, chosen[0]);
 }
 
+TEST_F(Sampled, TheFirstCallInATest) {
+  std::vector<bool> first;
+  for (int i = 0; i < 3; ++i) first.push_back(is_first_call());
+  EXPECT_EQ(first, (std::vector<bool>{true, false, false}));
+  EXPECT_TRUE(is_first_call()) << "another line";
+}
+
 // A case inside of another: what is taken at one line says nothing of another one.
 TEST_F(Sampled, LinesCountByThemselves) {
   int inner = 0;
