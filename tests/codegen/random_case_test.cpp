@@ -47,7 +47,7 @@ constexpr uint32_t kParts = 8;
 class EveryOpOnCpu : public testing::TestWithParam<uint32_t> {};
 TEST_P(EveryOpOnCpu, AgreesWithTheInterpreter) { check_seeds(100, cpu_options(), {""}, GetParam(), kParts); }
 INSTANTIATE_TEST_SUITE_P(Part, EveryOpOnCpu, testing::Range(0U, kParts));
-TEST(RandomOnGpu, EveryOpAgreesWithTheInterpreter) { check_seeds(150, {}, {"gpu"}); }
+TEST(RandomOnGpu, EveryOpAgreesWithTheInterpreter) { check_seeds(100, {}, {"gpu"}); }
 // One of each set of units and shared memory.
 TEST(RandomOnGpu, EveryOpAgreesOnWhatIsLikeEachProcessor) {
   check_seeds(60, {}, {"gpu:like=sm_80", "gpu:like=sm_100", "gpu:like=sm_100a", "gpu:like=sm_120", "gpu:like=sm_120a"});

@@ -3,6 +3,7 @@
 #include "cuda_device.h"
 #include "differential.h"
 #include "kiln/dsl/kernels.h"
+#include "sampled.h"
 
 namespace kiln::test {
 namespace {
@@ -45,11 +46,11 @@ std::vector<Shape> shapes() {
 
 void expect_agreement(const dsl::Kernel& kernel, dsl::ConstexprValues config, const dsl::Facts& facts,
                       const std::vector<TestArgument>& arguments, size_t result, const Match& match,
-                      const std::vector<Shape>& blocks = shapes()) {
+                      const std::vector<Shape>& blocks = {}) {
   std::vector<TestArgument> expected = arguments;
   const auto interpreted = run_interpreted(kernel, config, facts, expected);
   ASSERT_TRUE(interpreted.ok()) << interpreted.error().message;
-  for (const Shape& shape : blocks) {
+  for (const Shape& shape : blocks.empty() ? sampled(shapes(), 4) : blocks) {
     SCOPED_TRACE(std::string(shape.target) + ", stages " + std::to_string(shape.stages) + ", warps " +
                  std::to_string(shape.warps) + ", copying " + std::to_string(shape.copying) + ", cluster " +
                  std::to_string(shape.cluster));

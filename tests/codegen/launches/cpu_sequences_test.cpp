@@ -7,6 +7,7 @@
 #include "kiln/dsl/text.h"
 #include "launch_harness.h"
 #include "launches/launch_sequence.h"
+#include "sampled.h"
 
 namespace kiln::test {
 namespace {
@@ -197,6 +198,7 @@ TEST(Plan, SortsOfRuns) {
   EXPECT_EQ(launches_of(sort_text("f32", kRuns - 1, false, true)).steps.size(), 1u);
   for (const char* type : {"f32", "i32", "u64", "bf16", "f64", "f8e4m3"}) {
     for (bool descending : {false, true}) {
+      if (!is_sampled(3)) continue;
       SCOPED_TRACE(std::string(type) + (descending ? " descending" : ""));
       const auto element = *dsl::parse_element_type(type);
       const int64_t elements = descending ? kRaggedRuns : kRuns;

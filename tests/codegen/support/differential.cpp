@@ -10,6 +10,7 @@
 #include "cuda_device.h"
 #include "kiln/dsl/text.h"
 #include "kiln/dsl/verify.h"
+#include "sampled.h"
 
 namespace kiln::test {
 
@@ -32,6 +33,15 @@ std::vector<std::string> all_targets() {
 #ifdef KILN_AMDGCN
   if (wants_targets("amd")) out.push_back("amd");
 #endif
+  return out;
+}
+
+std::vector<std::string> some_targets() {
+  if (is_first_call() || on_cuda() || !wants_targets("cpu")) return all_targets();
+  std::vector<std::string> out = sampled(cpu_targets(), 1);
+  for (const std::string& target : all_targets()) {
+    if (target == "gpu" || target == "amd") out.push_back(target);
+  }
   return out;
 }
 
