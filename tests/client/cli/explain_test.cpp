@@ -126,8 +126,8 @@ TEST_F(Entries, AnotherBuilderIsNamed) {
   fs::create_directory(path("bin"));
   const fs::path built = fs::path(KILND_EXECUTABLE).parent_path();
   fs::copy_file(built / "kilnd", path("bin/kilnd"));
-  std::ifstream in(built / "kiln-worker", std::ios::binary);
-  std::string worker{std::istreambuf_iterator<char>(in), {}};
+  std::string worker(fs::file_size(built / "kiln-worker"), '\0');
+  std::ifstream(built / "kiln-worker", std::ios::binary).read(worker.data(), static_cast<long>(worker.size()));
   const std::string note("\4\0\0\0\24\0\0\0\3\0\0\0GNU\0", 16);  // elf(5): a build-id of 20 bytes
   const size_t at = worker.find(note);
   ASSERT_NE(at, std::string::npos);
