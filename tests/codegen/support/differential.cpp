@@ -39,8 +39,9 @@ std::vector<std::string> all_targets() {
 std::vector<std::string> some_targets() {
   if (is_first_call() || on_cuda() || !wants_targets("cpu")) return all_targets();
   std::vector<std::string> out = sampled(cpu_targets(), 1);
+  const bool has_emulated = is_sampled(2);
   for (const std::string& target : all_targets()) {
-    if (target == "gpu" || target == "amd") out.push_back(target);
+    if (target == "amd" || (target == "gpu" && has_emulated)) out.push_back(target);
   }
   return out;
 }

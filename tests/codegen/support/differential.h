@@ -15,7 +15,8 @@ namespace kiln::test {
 std::vector<std::string> cpu_targets();
 // These CPUs, and the lowering for GPUs, emulated.
 std::vector<std::string> all_targets();
-// The same for the first case of a test; of each further one a CPU, by turns, and GPUs (sampled.h).
+// The same for the first case of a test; for each further one a CPU, by turns, AMD's processors, and every other time
+// the emulated one (sampled.h).
 std::vector<std::string> some_targets();
 bool has_fma(const std::string& target);
 
