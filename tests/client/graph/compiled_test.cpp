@@ -13,6 +13,7 @@
 #include "graph_service.h"
 #include "kiln/graph/differentiate.h"
 #include "kiln/graph/text.h"
+#include "sampled.h"
 
 namespace kiln {
 namespace {
@@ -131,6 +132,7 @@ TEST_F(CompiledGraphs, OfConvolutionsAreTheEvaluators) {
 // Functions that are made of others, those of floats with their gradients.
 TEST_F(CompiledGraphs, OfLibraryFunctionsAreTheEvaluators) {
   for (const test::LibraryGraph& each : test::library_graphs()) {
+    if (!test::is_sampled(2)) continue;
     ASSERT_TRUE(each.graph.ir()) << each.name << ": " << each.graph.ir().error().message;
     for (const auto& sizes : each.sizes) {
       const bool last = &sizes == &each.sizes.back();

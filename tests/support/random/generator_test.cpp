@@ -27,7 +27,7 @@ uint32_t number_from(const char* variable, uint32_t otherwise) {
   return text ? static_cast<uint32_t>(std::strtoul(text, nullptr, 10)) : otherwise;
 }
 
-uint32_t kernels() { return number_from("KILN_RANDOM_KERNELS", 500); }
+uint32_t kernels() { return number_from("KILN_RANDOM_KERNELS", 250); }
 uint32_t first_seed() { return number_from("KILN_RANDOM_SEED", 1); }
 
 std::string text_of(const Case& test) { return reproducer(test); }
