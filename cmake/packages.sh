@@ -10,6 +10,9 @@ KILN_TEST_PACKAGES="libgtest-dev libgmock-dev python3 binutils libmpfr-dev clang
   llvm-$KILN_LLVM-tools mandoc python3-numpy dpkg-dev qemu-user chromium-headless-shell gcc-aarch64-linux-gnu libc6-dev-arm64-cross redis-server iproute2
   locales procps file"
 
+# What the target kiln_wheels needs besides the first list; tests/run.sh --models has it.
+KILN_WHEEL_PACKAGES="binutils patchelf python3"
+
 # LLVM is in Debian 12's security archive, which every installed system has among its sources, and a bare root may lack.
 say_security_archive() {
   apt-cache show "llvm-$KILN_LLVM-dev" >/dev/null 2>&1 && return 0

@@ -4,7 +4,7 @@
 #   tests/run.sh --long [ctest arguments…]      with the long lists of tests/README.md: hours; the arguments choose, for example -L fuzz
 #   tests/run.sh --soak [googletest filter]     the daemon's bar with its full counts: about 45 minutes, 30 of them the soak;
 #                                               without a filter also the fuzzers, for KILN_FUZZ_SECONDS each (8 hours)
-#   tests/run.sh --models [NAME…]               torch.compile(backend="kiln"): its tests, and models of timm, transformers and torchvision
+#   tests/run.sh --models [NAME…]               torch.compile(backend="kiln"): its tests, the wheels, and models of timm, transformers and torchvision
 #                                               (all: hours). Makes a venv of its own; KILN_MODELS_PYTHON names another Python with them
 #   tests/run.sh --package                      the Debian package in a bare Debian 12; needs root and a mirror
 #   tests/run.sh --fresh [quickstart|tests]     ./quickstart.sh and tests/run.sh in a bare Debian 12 with a clone of HEAD; needs the same
@@ -23,7 +23,7 @@ if [ "${1:-}" = --soak ]; then
   set --
 fi
 if [ "${1:-}" = --models ]; then
-  install_missing $KILN_BUILD_PACKAGES python3-venv
+  install_missing $KILN_BUILD_PACKAGES $KILN_WHEEL_PACKAGES python3-venv
   exec tests/models/run.sh "${@:2}"
 fi
 if [ "${1:-}" = --package ]; then

@@ -34,7 +34,11 @@ class Client(Handle):
     _default: Client | None = None
 
     def __init__(self):
-        super().__init__(library.kiln_client_create, None)
+        options = _c.ClientOptions(size=sizeof(_c.ClientOptions), client_name=b"kiln-python")
+        own = _c.PROGRAMS / "kilnd"
+        if "KILN_KILND" not in os.environ and own.exists():  # a wheel's library and programs are of one build
+            options.kilnd_path = os.fsencode(own)
+        super().__init__(library.kiln_client_create, byref(options))
 
     @classmethod
     def default(cls) -> Client:

@@ -8,6 +8,7 @@ import pathlib
 from ctypes import POINTER, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
 SONAME = "libkiln.so.0"
+PROGRAMS = pathlib.Path(__file__).with_name("bin")  # of a wheel
 WRITABLE = 1
 DEVICES = {"cpu": 0, "cuda": 1, "amd": 2}
 MODES = {"default": 0, "autotune": 1, "max": 2}
@@ -20,6 +21,12 @@ class Error(RuntimeError):
     def __init__(self, message: str, code: str = "INVALID_ARGUMENT"):
         super().__init__(message)
         self.code = code
+
+
+class ClientOptions(ctypes.Structure):
+    _fields_ = [("size", c_size_t), *((name, c_char_p) for name in ("runtime_dir", "kilnd_path", "worker_path", "programs_dir", "client_name")),
+                *((name, c_int32) for name in ("no_autostart", "any_build", "no_pipe", "no_background")),
+                ("start_timeout_ms", c_uint32), ("daemon_arg_count", c_uint32), ("daemon_args", POINTER(c_char_p))]
 
 
 class Array(ctypes.Structure):
