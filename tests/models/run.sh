@@ -23,6 +23,7 @@ printf 'Metadata-Version: 2.1\nName: kiln-torch\nVersion: 0.1.0\n' >"$site/kiln_
 export PYTHONPATH=$site KILN_LIBRARY=$PWD/build/release/lib/libkiln.so
 if [ $# -eq 0 ]; then
   "$python" -W ignore tests/models/torch_test.py
+  "$python" -W ignore tests/models/torch_faults_test.py
   build_targets release kiln_wheels
   tests/models/wheel.sh "$python" build/release/wheels
 fi
