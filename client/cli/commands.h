@@ -25,6 +25,8 @@ struct RunFlags {
   int threads = 0;
   int repeat = 0;  // so many more launches, which are timed
   std::vector<std::string> arguments;
+  std::string key_file;  // of a bundle: that authenticates it
+  bool trust = false;
 };
 Result<void> run(const RunFlags& flags);
 
@@ -75,6 +77,16 @@ struct BundleFlags {
 };
 Result<void> export_bundle(const BundleFlags& flags);
 Result<void> import_bundle(const BundleFlags& flags);
+
+struct ModelBundleFlags {
+  std::string file;  // .kg or .pt2
+  std::string output;
+  std::vector<std::string> targets = {"cpu"};
+  std::string weights = "inside";  // or "beside"
+  std::string key_file;            // of the secret that authenticates it; empty: none
+  uint32_t deadline_ms = 0;
+};
+Result<void> bundle_model(const ModelBundleFlags& flags);
 
 struct TopFlags {
   double interval = 1;  // seconds

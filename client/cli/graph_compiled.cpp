@@ -74,8 +74,8 @@ Result<BoundGraph> bind_inputs(const graph::Graph& graph, client::CompiledGraph 
 
 Result<std::vector<graph::Array>> run_compiled(const graph::Graph& graph, const std::vector<graph::Array>& inputs,
                                                const std::map<std::string, int64_t>& sizes, uint64_t memory_bytes,
-                                               const GraphTargetFlags& flags) {
-  auto fn = compile_graph(graph, flags);
+                                               const GraphTargetFlags& flags, const client::CompiledGraph* compiled) {
+  auto fn = compiled ? Result<client::CompiledGraph>(*compiled) : compile_graph(graph, flags);
   if (!fn) return fn.error();
   const client::RunOptions options{.threads = flags.threads, .sizes = sizes, .memory_limit = memory_bytes};
   auto bound = bind_inputs(graph, std::move(*fn), inputs, flags, options);

@@ -32,10 +32,10 @@ Result<BoundGraph> bind_inputs(const graph::Graph& graph, client::CompiledGraph 
                                const std::vector<graph::Array>& inputs, const GraphTargetFlags& flags,
                                const client::RunOptions& options);
 
-// Compiles a graph and runs it.
+// Compiles a graph, where `compiled` is null, and runs it.
 Result<std::vector<graph::Array>> run_compiled(const graph::Graph& graph, const std::vector<graph::Array>& inputs,
                                                const std::map<std::string, int64_t>& sizes, uint64_t memory_bytes,
-                                               const GraphTargetFlags& flags);
+                                               const GraphTargetFlags& flags, const client::CompiledGraph* compiled);
 
 struct GraphExplainFlags {
   std::string file;  // .kg

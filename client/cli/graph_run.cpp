@@ -219,7 +219,8 @@ void sort_arguments(const graph::Graph& graph, GraphRunFlags& flags) {
 
 // By the evaluator, or compiled where a target is given.
 Result<std::vector<graph::Array>> results_of(const Program& program, const std::vector<graph::Array>& inputs,
-                                             const std::map<std::string, int64_t>& sizes, const GraphRunFlags& flags) {
+                                             const std::map<std::string, int64_t>& sizes, const GraphRunFlags& flags,
+                                             const client::CompiledGraph* compiled) {
   const graph::Graph& graph = program.graph;
   if (flags.compiled.target.empty()) {
     if (!flags.compiled.bind.empty())
@@ -230,7 +231,7 @@ Result<std::vector<graph::Array>> results_of(const Program& program, const std::
     return graph::evaluate(graph, inputs, sizes, {flags.check_indices, flags.wide, limit});
   }
   if (flags.wide) return invalid_argument("--wide: compiled graphs compute in the types that they have");
-  return run_compiled(graph, inputs, sizes, flags.memory_bytes, with_weights(program, flags));
+  return run_compiled(graph, inputs, sizes, flags.memory_bytes, with_weights(program, flags), compiled);
 }
 
 }  // namespace
@@ -258,15 +259,19 @@ std::string array_text(const graph::Array& array) {
 Result<void> run_graph(GraphRunFlags flags) {
   auto program = load_program(flags.file);
   if (!program) return program.error();
-  const graph::Graph& graph = program->graph;
+  return run_program(*program, std::move(flags), nullptr);
+}
+
+Result<void> run_program(const Program& program, GraphRunFlags flags, const client::CompiledGraph* compiled) {
+  const graph::Graph& graph = program.graph;
   sort_arguments(graph, flags);
-  auto inputs = read_inputs(*program, flags.inputs);
+  auto inputs = read_inputs(program, flags.inputs);
   if (!inputs) return inputs.error();
   auto sizes = read_sizes(flags.sizes);
   if (!sizes) return sizes.error();
   auto files = read_outputs(graph, flags.outputs);
   if (!files) return files.error();
-  auto results = results_of(*program, *inputs, *sizes, flags);
+  auto results = results_of(program, *inputs, *sizes, flags, compiled);
   if (!results) return results.error();
   for (size_t i = 0; i < results->size(); ++i) {
     if (!(*files)[i].empty()) {

@@ -22,6 +22,12 @@ struct GraphRunFlags {
   GraphTargetFlags compiled;  // with a target
 };
 Result<void> run_graph(GraphRunFlags flags);
+// The same of a program that is read, by a handle that is compiled of its graph, or null.
+struct Program;
+Result<void> run_program(const Program& program, GraphRunFlags flags, const client::CompiledGraph* compiled);
+// `kiln run` of a graph: of kernels' options those that graphs have.
+struct RunFlags;
+Result<GraphRunFlags> graph_run_flags(const RunFlags& flags);
 
 // Texts of --size.
 Result<std::map<std::string, int64_t>> read_sizes(const std::vector<std::string>& texts);

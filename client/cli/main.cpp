@@ -38,20 +38,25 @@ struct Flags {
   kiln::cli::ExplainFlags explain;
   kiln::cli::ReproduceFlags reproduce;
   kiln::cli::BundleFlags bundle;
+  kiln::cli::ModelBundleFlags model_bundle;
   kiln::cli::TopFlags top;
   kiln::cli::GraphFlags graph;
   kiln::cli::CalibrateFlags calibrate;
 };
 
 void add_kernel_commands(CLI::App& app, Flags& flags, Action& action) {
-  CLI::App* run = app.add_subcommand("run", "Run a kernel, a graph (.kg) or a model (.pt2) on .npy files");
+  CLI::App* run = app.add_subcommand("run", "Run a kernel, a graph (.kg), a model (.pt2) or its bundle on .npy files");
   add_kernel_flags(*run, flags.run.kernel);
-  run->get_option("file")->description("Kernel (.kiln) or graph (.kg) as text, or a model of PyTorch's (.pt2)");
+  run->get_option("file")->description(
+      "Kernel (.kiln) or graph (.kg) as text, a model of PyTorch's (.pt2), or a bundle");
   add_deadline(*run, flags.run.kernel);
   run->add_option("--grid", flags.run.grid, "X,Y,Z instead of the kernel's own grid");
   run->add_option("--threads", flags.run.threads, "CPU threads; 0: all")->check(CLI::Range(0, 4096));
   run->add_option("--repeat", flags.run.repeat, "Launch so many times more, and print what a launch takes")
       ->check(CLI::Range(0, 1'000'000));
+  CLI::Option* key =
+      run->add_option("--key", flags.run.key_file, "Only run a bundle authenticated by this secret")->type_name("FILE");
+  run->add_flag("--trust", flags.run.trust, "Without a key: execute what anybody wrote into a bundle")->excludes(key);
   run->add_option("arguments", flags.run.arguments, "x=@in.npy y=@out.npy:f32[4096,1024] z=@in.npy>@out.npy n=1024");
   run->callback([&] { action = [&] { return kiln::cli::run(flags.run); }; });
 
@@ -137,6 +142,23 @@ void add_entry_commands(CLI::App& app, Flags& flags, Action& action) {
   importing->callback([&] { action = [&] { return kiln::cli::import_bundle(flags.bundle); }; });
 }
 
+void add_bundle_command(CLI::App& app, kiln::cli::ModelBundleFlags& flags, Action& action) {
+  CLI::App* bundle =
+      app.add_subcommand("bundle", "Write a model with its code and weights into one file that `kiln run` takes");
+  bundle->add_option("file", flags.file, "A model of PyTorch's (.pt2), or a graph as text (.kg)")->required();
+  bundle->add_option("-o,--output", flags.output, "The bundle to write")->required();
+  bundle->add_option("--target", flags.targets, "Code for cpu, cuda, amd, or a target in full; may be repeated")
+      ->allow_extra_args(false)
+      ->default_str("cpu");
+  bundle->add_option("--weights", flags.weights, "inside, or beside: in the .pt2, which goes along")
+      ->check(CLI::IsMember({"inside", "beside"}))
+      ->capture_default_str();
+  bundle->add_option("--key", flags.key_file, "Authenticate it by this secret of 32 bytes or more, as of `kiln export`")
+      ->type_name("FILE");
+  bundle->add_option("--deadline-ms", flags.deadline_ms, "Give up a plan after this long");
+  bundle->callback([&] { action = [&] { return kiln::cli::bundle_model(flags); }; });
+}
+
 void add_tune_command(CLI::App& app, Action& action) {
   CLI::App* tune = app.add_subcommand("tune", "Find the best configs of kernels; words go to kiln-tune");
   tune->prefix_command();
@@ -201,6 +223,7 @@ int main(int argc, char** argv) {
   Action action;
   add_kernel_commands(app, flags, action);
   add_entry_commands(app, flags, action);
+  add_bundle_command(app, flags.model_bundle, action);
   kiln::cli::add_graph_commands(app, flags.graph, action);
   add_tune_command(app, action);
   kiln::cli::add_calibrate_command(app, flags.calibrate, action);

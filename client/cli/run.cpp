@@ -13,6 +13,7 @@
 #include "kiln/dsl/facts.h"
 #include "kiln/wire/printable.h"
 #include "load_program.h"
+#include "model_bundle.h"
 
 namespace kiln::cli {
 namespace {
@@ -78,8 +79,9 @@ void print_times(const dsl::Kernel& kernel, std::vector<double> times) {
               wire::printable(kernel.name).c_str(), times[times.size() / 2], times.front(), times.back(), times.size());
 }
 
-// `kiln run model.pt2 x=@x.npy`: of kernels' options those that graphs have.
-Result<void> run_program(const RunFlags& flags) {
+}  // namespace
+
+Result<GraphRunFlags> graph_run_flags(const RunFlags& flags) {
   const auto refuse = [&](const std::string& flag) {
     return invalid_argument(flag + ": kernels have it, and " + flags.kernel.file + " is a graph");
   };
@@ -93,13 +95,19 @@ Result<void> run_program(const RunFlags& flags) {
   graph.compiled.target = flags.kernel.target;
   graph.compiled.deadline_ms = flags.kernel.deadline_ms;
   graph.compiled.threads = flags.threads;
-  return run_graph(std::move(graph));
+  return graph;
 }
 
-}  // namespace
-
 Result<void> run(const RunFlags& flags) {
-  if (is_program_file(flags.kernel.file)) return run_program(flags);
+  if (is_model_bundle(flags.kernel.file)) return run_bundle(flags);
+  if (flags.trust || !flags.key_file.empty()) {
+    return invalid_argument(flags.kernel.file + " is no bundle, which --key and --trust are for");
+  }
+  if (is_program_file(flags.kernel.file)) {
+    auto graph = graph_run_flags(flags);
+    if (!graph) return graph.error();
+    return run_graph(std::move(*graph));
+  }
   auto kernel = load_kernel(flags.kernel.file);
   if (!kernel) return kernel.error();
   auto values = parse_sets(*kernel, flags.kernel.sets);

@@ -1,34 +1,16 @@
 // Graphs as they are written, and compiling them.
 #include "errors.h"
 #include "graph_formats.h"
-#include "graph_package.h"
+#include "graph_options.h"
+#include "kiln/client/graph_package.h"
 #include "kiln/graph/aten.h"
 #include "kiln/graph/binary.h"
 #include "kiln/graph/text.h"
 #include "kiln/wire/files.h"
-#include "modes.h"
 #include "objects.h"
 
 namespace kiln::c {
 namespace {
-
-Result<GraphOptions> graph_options(const kiln_graph_options& from) {
-  GraphOptions out;
-  out.target = text_or(from.target, "cpu");
-  out.fuse = from.no_fuse == 0;
-  out.full = from.full != 0;
-  out.deadline_ms = from.deadline_ms;
-  auto mode = mode_of(from.mode);
-  if (!mode) return mode.error();
-  out.mode = *mode;
-  out.tune_budget_ms = from.tune_budget_ms;
-  out.tune_wait_ms = from.tune_wait_ms;
-  if (from.cancel == nullptr) return out;
-  auto cancel = pin<CancelObject>(from.cancel, "cancel");
-  if (!cancel) return cancel.error();
-  out.cancel = (*cancel)->source.get_token();
-  return out;
-}
 
 Result<void> give_graph(Result<graph::Graph> read, kiln_graph** graph) {
   if (!read) return read.error();
@@ -89,9 +71,7 @@ kiln_status kiln_graph_compile(kiln_client* client, kiln_graph* graph, const kil
     if (!with) return with.error();
     auto what = pin<GraphObject>(graph, "graph");
     if (!what) return what.error();
-    auto known = read_options(options, "kiln_graph_options");
-    if (!known) return known.error();
-    auto chosen = graph_options(*known);
+    auto chosen = graph_options(options);
     if (!chosen) return chosen.error();
     auto compiled = (*with)->client.compile((*what)->graph, *chosen);
     if (!compiled) return compiled.error();
@@ -108,7 +88,7 @@ kiln_status kiln_graph_export(kiln_client* client, kiln_compiled_graph* fn, kiln
     auto what = pin<CompiledGraphObject>(fn, "fn");
     if (!what) return what.error();
     if ((*what)->is_bound) return invalid_argument("a handle with bound inputs does not travel: export the one before");
-    auto written = write_package((*with)->client, (*what)->fn);
+    auto written = client::write_package((*with)->client, (*what)->fn.plan());
     if (!written) return written.error();
     give<BytesObject>(package, std::move(*written));
     return {};
@@ -119,7 +99,7 @@ kiln_status kiln_graph_import(const void* package, size_t size, kiln_compiled_gr
   return guarded([&]() -> Result<void> {
     if (auto fine = check_pointer(package, "package"); !fine) return fine;
     if (auto fine = check_pointer(fn, "fn"); !fine) return fine;
-    auto loaded = read_package({static_cast<const std::byte*>(package), size});
+    auto loaded = client::read_package({static_cast<const std::byte*>(package), size});
     if (!loaded) return loaded.error();
     give<CompiledGraphObject>(fn, std::move(*loaded));
     return {};

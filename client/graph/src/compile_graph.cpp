@@ -57,15 +57,14 @@ Error of_kernel(const graph::Plan& plan, size_t kernel, Error failure) {
   return of_graph(plan.name, std::move(failure));
 }
 
-Result<graph::Plan> plan_of(Core& core, const graph::PlanRequest& request, const CompileOptions& options) {
+Result<graph::Plan> plan_of(Core& core, const graph::PlanRequest& request, const CompileOptions& options,
+                            bool with_ops) {
   auto bytes = graph::encode_plan_request(request);
   if (!bytes) return bytes.error();
   auto artifact = core.fetch(*bytes, options);
   if (!artifact) return artifact.error();
   if (artifact->metadata.emit != graph::kPlanEmit) return internal_error("the daemon sent no plan");
-  // The interpreter runs kernels' ops, and what fails on a GPU is named by the first of them.
-  const bool on_cpu = request.target.starts_with("cpu:");
-  auto plan = on_cpu ? graph::decode_plan_heads(artifact->code) : graph::decode_plan(artifact->code);
+  auto plan = with_ops ? graph::decode_plan(artifact->code) : graph::decode_plan_heads(artifact->code);
   if (!plan) return internal_error("the daemon sent a plan that is wrong: " + plan.error().message);
   if (plan->target != request.target) return internal_error("the daemon sent a plan for another target");
   return plan;
@@ -194,7 +193,8 @@ Result<CompiledGraph> Client::compile(const graph::Graph& graph, const GraphOpti
   for (int round = 0;; ++round) {
     auto left = time.left();
     if (!left) return last ? *last : of_graph(name, left.error());
-    auto plan = plan_of(*shared, request, *left);
+    // The interpreter runs kernels' ops, and what fails on a GPU is named by the first of them.
+    auto plan = plan_of(*shared, request, *left, !request.target.starts_with("cpu:"));
     if (!plan) return of_graph(name, plan.error());
     Attempt attempt = compile_kernels(shared, *plan, options, time);
     if (!attempt.failure) {
@@ -217,6 +217,19 @@ Result<CompiledGraph> Client::compile(const graph::GraphDef& graph, const GraphO
 }
 
 Result<CompiledGraph> Client::compile(const graph::GraphDef& graph) { return compile(graph, GraphOptions{}); }
+
+Result<graph::Plan> Client::plan(const graph::Graph& graph, const GraphOptions& options) {
+  const Time time(options);
+  const std::string name = graph.bodies.empty() ? "" : graph.main().name;
+  const std::shared_ptr<Core> shared = core();
+  auto target = shared->resolve_target(options.target, options.deadline_ms);
+  if (!target) return of_graph(name, target.error());
+  auto left = time.left();
+  if (!left) return of_graph(name, left.error());
+  auto plan = plan_of(*shared, {graph, std::move(*target), {.fuse = options.fuse}}, *left, true);
+  if (!plan) return of_graph(name, plan.error());
+  return plan;
+}
 
 Result<CompiledGraph> load_plan(const graph::Plan& plan, std::span<const Artifact> artifacts) {
   // As of a plan from anywhere: what a runner relies on is checked in one place.

@@ -21,7 +21,7 @@ struct SafeTensors::File {
     if (memory != nullptr) ::munmap(memory, size);
   }
   std::string path;
-  void* memory = nullptr;
+  void* memory = nullptr;  // the whole file
   uint64_t size = 0;
   const std::byte* data = nullptr;  // behind the header
   std::vector<Tensor> tensors;
@@ -124,7 +124,9 @@ Result<std::map<std::string, std::string>> read_metadata(const nlohmann::json& h
 
 }  // namespace
 
-Result<SafeTensors> SafeTensors::open(const std::string& path) {
+Result<SafeTensors> SafeTensors::open(const std::string& path) { return open_part(path, 0, UINT64_MAX); }
+
+Result<SafeTensors> SafeTensors::open_part(const std::string& path, uint64_t offset, uint64_t part) {
   const auto failed = [&](const std::string& what) { return invalid_argument(path + ": " + what); };
   const wire::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (fd.get() < 0) return failed(std::string("cannot be opened: ") + std::strerror(errno));
@@ -133,18 +135,20 @@ Result<SafeTensors> SafeTensors::open(const std::string& path) {
   auto file = std::make_shared<File>();
   file->path = path;
   file->size = static_cast<uint64_t>(info.st_size);
-  if (file->size < kLengthBytes) return failed("not a .safetensors file: it is too short");
+  if (offset > file->size) return failed("it ends before its tensors");
+  part = std::min(part, file->size - offset);
+  if (part < kLengthBytes) return failed("not a .safetensors file: it is too short");
   void* memory = ::mmap(nullptr, file->size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
   if (memory == MAP_FAILED) return failed(std::string("cannot be mapped: ") + std::strerror(errno));
   file->memory = memory;
-  const auto* bytes = static_cast<const unsigned char*>(memory);
+  const auto* bytes = static_cast<const unsigned char*>(memory) + offset;
   uint64_t length = 0;
   for (uint64_t i = 0; i < kLengthBytes; ++i) length |= uint64_t{bytes[i]} << (8 * i);
   if (length > kMostHeader) return failed("not a .safetensors file, or its header is beyond 16 MiB");
-  if (length > file->size - kLengthBytes) return failed("not a .safetensors file: it ends in its header");
+  if (length > part - kLengthBytes) return failed("not a .safetensors file: it ends in its header");
   auto header = wire::parse_object({reinterpret_cast<const char*>(bytes + kLengthBytes), length});
   if (!header) return failed("its header: " + header.error().message);
-  auto tensors = read_tensors(*header, file->size - kLengthBytes - length);
+  auto tensors = read_tensors(*header, part - kLengthBytes - length);
   if (!tensors) return failed(tensors.error().message);
   auto metadata = read_metadata(*header);
   if (!metadata) return failed(metadata.error().message);
@@ -152,6 +156,22 @@ Result<SafeTensors> SafeTensors::open(const std::string& path) {
   file->metadata = std::move(*metadata);
   file->data = reinterpret_cast<const std::byte*>(bytes + kLengthBytes + length);
   return SafeTensors(std::move(file));
+}
+
+std::string safetensors_header(const std::vector<Tensor>& tensors) {
+  nlohmann::json header = nlohmann::json::object();
+  uint64_t end = 0;
+  for (const Tensor& tensor : tensors) {
+    const auto known = std::ranges::find(kTypeNames, tensor.element, &TypeName::element);
+    header[tensor.name] = {
+        {"dtype", known->name}, {"shape", tensor.shape}, {"data_offsets", {end, end + tensor.bytes}}};
+    end += tensor.bytes;
+  }
+  std::string text = wire::dump(header);
+  text.resize((text.size() + kLengthBytes + 63) / 64 * 64 - kLengthBytes, ' ');
+  std::string out(kLengthBytes, 0);
+  for (uint64_t i = 0; i < kLengthBytes; ++i) out[i] = static_cast<char>(text.size() >> (8 * i));
+  return out + text;
 }
 
 const std::vector<Tensor>& SafeTensors::tensors() const { return file_->tensors; }

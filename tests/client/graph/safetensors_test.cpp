@@ -80,6 +80,26 @@ TEST_F(SafeTensorsFile, IsMapped) {
   EXPECT_EQ(last, 6);
 }
 
+// As a bundle of the command line has it.
+TEST_F(SafeTensorsFile, MayBeAPartOfAnother) {
+  const std::vector<SafeTensors::Tensor> tensors = {
+      {.name = "w", .element = dsl::ElementType::kF32, .shape = {2}, .bytes = 8},
+      {.name = "b\"", .element = dsl::ElementType::kU8, .shape = {}, .bytes = 1}};
+  const std::string header = safetensors_header(tensors), whole = header + floats({3, 4}) + "\7";
+  EXPECT_EQ(header.size() % 64, 0u);
+  const std::string path = write("before" + whole + "behind");
+  const auto opened = SafeTensors::open_part(path, 6, whole.size());
+  ASSERT_TRUE(opened) << opened.error().message;
+  float last = 0;
+  std::memcpy(&last, static_cast<const std::byte*>(opened->find("w")->data) + 4, sizeof last);
+  EXPECT_EQ(last, 4);
+  EXPECT_EQ(*static_cast<const uint8_t*>(opened->find("b\"")->data), 7);
+  EXPECT_THAT(SafeTensors::open_part(path, 6, whole.size() + 1).error().message,
+              HasSubstr("take 9 bytes, and it has 10"));
+  EXPECT_THAT(SafeTensors::open_part(path, 6, 7).error().message, HasSubstr("too short"));
+  EXPECT_THAT(SafeTensors::open_part(path, 1 << 20, 100).error().message, HasSubstr("ends before its tensors"));
+}
+
 TEST_F(SafeTensorsFile, MayBeNone) {
   EXPECT_THAT(SafeTensors::open((directory_ / "missing").string()).error().message, HasSubstr("cannot be opened"));
   EXPECT_THAT(SafeTensors::open(directory_.string()).error().message, HasSubstr("no regular file"));

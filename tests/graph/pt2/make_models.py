@@ -60,6 +60,18 @@ class Attention(nn.Module):
         return F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
 
 
+class Tied(nn.Module):
+    """An embedding and a linear layer that are one tensor, with a size worth keeping once."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = nn.Embedding(40, 64), nn.Linear(64, 40, bias=False)
+        self.head.weight = self.embed.weight
+
+    def forward(self, ids):
+        return self.head(self.embed(ids))
+
+
 def scrub(trace):
     """File names without folders."""
     return re.sub(r'File "[^"]*/(torch/)?(?:[^"/]*/)*([^"/]+)"', lambda m: f'File "{m[1] or ""}{m[2]}"', trace or "")
@@ -104,6 +116,10 @@ def main():
     attention, x = Attention().bfloat16(), torch.randn(2, 3, 8).bfloat16()
     save("attention", attention, (x,), {"x": {1: Dim("tokens", min=2, max=64)}}, decompose=False)
     expected["attention"] = {"inputs": {"x": numbers(x)}, "outputs": {"y": numbers(attention(x))}}
+
+    tied, ids = Tied(), torch.randint(40, (2, 3))
+    save("tied", tied, (ids,), {"ids": {1: Dim("tokens", min=2, max=64)}})
+    expected["tied"] = {"inputs": {"ids": numbers(ids)}, "outputs": {"y": numbers(tied(ids))}}
     with open(os.path.join(HERE, "models", "expected.json"), "w") as file:
         json.dump(expected, file, indent=1)
 

@@ -129,6 +129,7 @@ TEST_F(Pt2, GivesPyTorchsNumbers) {
   expect_numbers("mlp_traced.pt2", "mlp", 1e-5);
   expect_numbers("steps.pt2", "steps", 1e-5);
   expect_numbers("attention.pt2", "attention", 0.02);
+  expect_numbers("tied.pt2", "tied", 1e-5);
 }
 
 TEST_F(Pt2, SaysWhatTheModelHas) {

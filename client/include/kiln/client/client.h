@@ -16,6 +16,7 @@
 namespace kiln::graph {
 class GraphDef;
 struct Graph;
+struct Plan;
 }  // namespace kiln::graph
 
 namespace kiln::client {
@@ -99,6 +100,9 @@ class Client {
   Result<CompiledGraph> compile(const graph::GraphDef& graph);
   Result<CompiledGraph> compile(const graph::GraphDef& graph, const GraphOptions& options);
   Result<CompiledGraph> compile(const graph::Graph& graph, const GraphOptions& options);
+  // The plan alone, with the ops of its kernels, of which none is compiled: for a target whose machine need not be this
+  // one (graph_package.h). Of the options it takes `target`, `fuse`, `deadline_ms` and `cancel`.
+  Result<graph::Plan> plan(const graph::Graph& graph, const GraphOptions& options);
 
  private:
   std::shared_ptr<Core> core() const;

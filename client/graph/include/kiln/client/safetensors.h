@@ -34,6 +34,8 @@ class SafeTensors {
   // Errors name the file, and the tensor: a header beyond 16 MiB or with a type, shape or place that cannot be, bytes
   // of two tensors or of none, types that Kiln does not have.
   static Result<SafeTensors> open(const std::string& path);
+  // Of such a file that is a part of another.
+  static Result<SafeTensors> open_part(const std::string& path, uint64_t offset, uint64_t bytes);
 
   const std::vector<Tensor>& tensors() const;                  // in the order of their places
   const std::map<std::string, std::string>& metadata() const;  // the header's `__metadata__`
@@ -46,6 +48,10 @@ class SafeTensors {
   explicit SafeTensors(std::shared_ptr<const File> file) : file_(std::move(file)) {}
   std::shared_ptr<const File> file_;
 };
+
+// What stands before the elements of tensors of these names, types and shapes, one behind the other, row-major. It
+// takes a multiple of 64 bytes.
+std::string safetensors_header(const std::vector<SafeTensors::Tensor>& tensors);
 
 }  // namespace kiln::client
 

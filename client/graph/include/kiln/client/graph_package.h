@@ -8,11 +8,12 @@
 
 #include "kiln/client/graph.h"
 
-namespace kiln::c {
+namespace kiln::client {
 
-// Has the kernels compiled where no cache has them.
-Result<std::string> write_package(Client& client, const CompiledGraph& graph);
+// Has the kernels compiled where no cache has them, for the plan's target, whose machine need not be this one. Error:
+// of the first kernel that cannot be compiled.
+Result<std::string> write_package(Client& client, const graph::Plan& plan);
 // Survives any bytes as far as the plan and the metadata go; code is run as it is.
 Result<CompiledGraph> read_package(std::span<const std::byte> bytes);
 
-}  // namespace kiln::c
+}  // namespace kiln::client

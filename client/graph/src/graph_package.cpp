@@ -1,17 +1,19 @@
-#include "graph_package.h"
+#include "kiln/client/graph_package.h"
 
+#include <algorithm>
+#include <atomic>
 #include <string_view>
 
-#include "arrays.h"
+#include "core.h"
 #include "kiln/dsl/cbor_writer.h"
 #include "kiln/dsl/config.h"
+#include "parallel.h"
 
-namespace kiln::c {
+namespace kiln::client {
 namespace {
 
 constexpr std::string_view kTag = "kiln-graph-1";
 constexpr unsigned kBytes = 2, kText = 3, kArray = 4;  // CBOR's major types
-constexpr const char* kInterpreter = "interp";
 
 // Reads what CborWriter writes. After the first thing that is wrong everything is empty.
 class Reader {
@@ -57,31 +59,53 @@ class Reader {
   bool ok_ = true;
 };
 
+// The daemon's workers compile beside each other.
+constexpr size_t kAtOnce = 8;
+
+Result<std::vector<Artifact>> code_of(Client& client, const graph::Plan& plan) {
+  // A loaded graph has no better code behind it and none for other arrays. GPUs' memory is aligned, and their code
+  // gains by it; of a CPU it is for any array.
+  std::vector<dsl::Facts> facts(plan.kernels.size());
+  if (dsl::target_family(plan.target) != "cpu") facts = graph::facts_of(plan);
+  std::vector<Result<Artifact>> compiled(plan.kernels.size(), internal_error("not compiled"));
+  std::atomic<size_t> next = 0;
+  in_parallel(static_cast<int>(std::clamp<size_t>(compiled.size(), 1, kAtOnce)), [&](int, int) {
+    for (size_t i = next++; i < compiled.size(); i = next++) {
+      const graph::PlannedKernel& kernel = plan.kernels[i];
+      compiled[i] =
+          client.compile(kernel.kernel, {.target = plan.target, .constexprs = kernel.constexprs, .facts = facts[i]});
+    }
+  });
+  std::vector<Artifact> out;
+  for (Result<Artifact>& artifact : compiled) {
+    if (!artifact) return artifact.error();
+    out.push_back(std::move(*artifact));
+  }
+  return out;
+}
+
 }  // namespace
 
-Result<std::string> write_package(Client& client, const CompiledGraph& graph) {
-  const std::vector<std::byte> encoded = graph::encode_plan(graph.plan());
+Result<std::string> write_package(Client& client, const graph::Plan& given) {
+  const std::vector<std::byte> encoded = graph::encode_plan(given);
   // With the ops of the kernels, which a handle does not need.
   auto plan = graph::decode_plan(encoded);
   if (!plan) return plan.error();
-  const bool has_code = plan->target != kInterpreter;
+  std::vector<Artifact> kernels;
+  if (plan->target != kInterpreter) {
+    auto compiled = code_of(client, *plan);
+    if (!compiled) return compiled.error();
+    kernels = std::move(*compiled);
+  }
   std::vector<std::byte> out;
   dsl::CborWriter writer(out);
   writer.array(3);
   writer.text(kTag);
   writer.bytes(encoded);
-  writer.array(has_code ? 2 * plan->kernels.size() : 0);
-  // A loaded graph has no better code behind it and none for other arrays. GPUs' memory is aligned, and their code
-  // gains by it; of a CPU it is for any array.
-  std::vector<dsl::Facts> facts(plan->kernels.size());
-  if (device_of(dsl::target_family(plan->target)) != KILN_HOST) facts = graph::facts_of(*plan);
-  for (size_t i = 0; has_code && i < plan->kernels.size(); ++i) {
-    const graph::PlannedKernel& kernel = plan->kernels[i];
-    auto artifact =
-        client.compile(kernel.kernel, {.target = plan->target, .constexprs = kernel.constexprs, .facts = facts[i]});
-    if (!artifact) return artifact.error();
-    writer.text(abi::write_metadata(artifact->metadata));
-    writer.bytes(artifact->code);
+  writer.array(2 * kernels.size());
+  for (const Artifact& kernel : kernels) {
+    writer.text(abi::write_metadata(kernel.metadata));
+    writer.bytes(kernel.code);
   }
   return std::string(reinterpret_cast<const char*>(out.data()), out.size());
 }
@@ -103,7 +127,7 @@ Result<CompiledGraph> read_package(std::span<const std::byte> bytes) {
   if (!in.is_done() || parts % 2 != 0) return bad("it is cut short, or has bytes behind it");
   auto plan = graph::decode_plan(encoded);
   if (!plan) return bad(plan.error().message);
-  return client::load_plan(*plan, kernels);
+  return load_plan(*plan, kernels);
 }
 
-}  // namespace kiln::c
+}  // namespace kiln::client
