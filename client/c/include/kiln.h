@@ -98,6 +98,7 @@ typedef struct kiln_graph kiln_graph;
 typedef struct kiln_compiled_graph kiln_compiled_graph;
 typedef struct kiln_tensor kiln_tensor;
 typedef struct kiln_safetensors kiln_safetensors;
+typedef struct kiln_model kiln_model;
 typedef struct kiln_kernel kiln_kernel;
 typedef struct kiln_function kiln_function;
 typedef struct kiln_device kiln_device;
@@ -353,6 +354,25 @@ KILN_API kiln_status kiln_graph_explain(kiln_compiled_graph* fn, const kiln_name
 /* For people: who lies in the arena when. `sizes` of all dims. */
 KILN_API kiln_status kiln_graph_memory_timeline(kiln_compiled_graph* fn, const kiln_named_int* sizes, size_t size_count,
                                                 kiln_bytes** text);
+
+/* --- Models of PyTorch ------------------------------------------------------------------------------------------ */
+
+/* What torch.export.save() wrote, a `.pt2`: a graph, weights, and states, which runs give new values, such as the
+ * running mean of a batch norm that trains. `name`: of several models in the file, or NULL. Values are mapped from the
+ * file, which must not be cut short while they are used. Errors name the calls that there is no graph of. */
+KILN_API kiln_status kiln_model_open(const char* path, const char* name, kiln_model** model);
+/* Ready to run with its weights bound. Inputs are the states, then the arguments of forward(); outputs are the states'
+ * next values, then the results of forward(): kiln_graph_input() and kiln_graph_output() say names and shapes. */
+KILN_API kiln_status kiln_model_compile(kiln_client* client, kiln_model* model, const kiln_graph_options* options,
+                                        kiln_compiled_graph** fn);
+/* The graph by itself, whose inputs are weights and states too. */
+KILN_API kiln_status kiln_model_graph(kiln_model* model, kiln_graph** graph);
+/* Inputs that are states, by name; each is donated to an output of its name with `_next`. */
+KILN_API size_t kiln_model_state_count(kiln_model* model);              /* of bad handles 0 */
+KILN_API const char* kiln_model_state(kiln_model* model, size_t index); /* NULL: there is none */
+/* Of a weight, or the first value of a state: read only, and not row-major where PyTorch's is not. It keeps the file.
+ * KILN_NOT_FOUND: the file has no value of that input. */
+KILN_API kiln_status kiln_model_value(kiln_model* model, const char* input, kiln_tensor** tensor);
 
 /* --- Kernels ---------------------------------------------------------------------------------------------------- */
 

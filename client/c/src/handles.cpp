@@ -90,10 +90,10 @@ void retire(uint32_t slot) {
 }  // namespace
 
 const char* kind_name(Kind kind) {
-  static constexpr const char* kNames[] = {"none",        "kiln_client",         "kiln_bytes",  "kiln_cancel",
-                                           "kiln_graph",  "kiln_compiled_graph", "kiln_tensor", "kiln_safetensors",
-                                           "kiln_kernel", "kiln_function",       "kiln_device", "kiln_stream",
-                                           "kiln_event",  "kiln_recording",      "kiln_memory"};
+  static constexpr const char* kNames[] = {"none",        "kiln_client",         "kiln_bytes",     "kiln_cancel",
+                                           "kiln_graph",  "kiln_compiled_graph", "kiln_tensor",    "kiln_safetensors",
+                                           "kiln_model",  "kiln_kernel",         "kiln_function",  "kiln_device",
+                                           "kiln_stream", "kiln_event",          "kiln_recording", "kiln_memory"};
   const auto number = static_cast<size_t>(kind);
   return number < std::size(kNames) ? kNames[number] : kNames[0];
 }

@@ -25,6 +25,7 @@ enum class Kind : uint8_t {
   kCompiledGraph,
   kTensor,
   kSafetensors,
+  kModel,
   kKernel,
   kFunction,
   kDevice,

@@ -11,6 +11,7 @@
 #include "kiln/client/client.h"
 #include "kiln/client/gpu.h"
 #include "kiln/client/graph.h"
+#include "kiln/client/pt2.h"
 #include "kiln/client/safetensors.h"
 
 namespace kiln::c {
@@ -72,6 +73,12 @@ struct SafetensorsObject final : Object {
   static constexpr Kind kKind = Kind::kSafetensors;
   explicit SafetensorsObject(SafeTensors from) : file(std::move(from)) {}
   SafeTensors file;
+};
+
+struct ModelObject final : Object {
+  static constexpr Kind kKind = Kind::kModel;
+  explicit ModelObject(LoadedModel from) : model(std::move(from)) {}
+  const LoadedModel model;
 };
 
 struct KernelObject final : Object {

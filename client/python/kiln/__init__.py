@@ -20,7 +20,7 @@ from . import _library as _c
 from ._arrays import NAMES, Tensor, from_dlpack, pack, view
 from ._library import Error, Handle, check, library, take_text
 
-__all__ = ["Client", "CompiledGraph", "Error", "Function", "Graph", "Kernel", "Safetensors", "Stream", "Tensor", "from_dlpack",
+__all__ = ["Client", "CompiledGraph", "Error", "Function", "Graph", "Kernel", "Model", "Safetensors", "Stream", "Tensor", "from_dlpack",
            "library_kernel", "load", "load_graph", "version"]
 
 
@@ -88,9 +88,23 @@ class Graph:
 
     def compile(self, target: str = "cpu", *, fuse: bool = True, full: bool = False, mode: str = "default",
                 deadline_ms: int = 0, client: Client | None = None) -> CompiledGraph:
-        options = _c.GraphOptions(size=sizeof(_c.GraphOptions), target=target.encode(), no_fuse=not fuse, full=full,
-                                  mode=_c.mode_number(mode), deadline_ms=deadline_ms)
+        options = _graph_options(target, fuse, full, mode, deadline_ms)
         return CompiledGraph(Handle(library.kiln_graph_compile, client or Client.default(), self._handle, byref(options)))
+
+
+class Model:
+    """What `torch.export.save` wrote, a `.pt2`: read without PyTorch."""
+
+    def __init__(self, path: str | os.PathLike, name: str | None = None):
+        self._handle = Handle(library.kiln_model_open, os.fsencode(path), name.encode() if name else None)
+        names = [library.kiln_model_state(self._handle, c_size_t(i)) for i in range(library.kiln_model_state_count(self._handle))]
+        self.states = {each.decode(): Tensor(library.kiln_model_value, self._handle, each) for each in names}
+
+    def compile(self, target: str = "cpu", *, fuse: bool = True, full: bool = False, mode: str = "default",
+                deadline_ms: int = 0, client: Client | None = None) -> CompiledGraph:
+        """With its weights bound: a function of the states, then of forward()'s arguments."""
+        options = _graph_options(target, fuse, full, mode, deadline_ms)
+        return CompiledGraph(Handle(library.kiln_model_compile, client or Client.default(), self._handle, byref(options)))
 
 
 class CompiledGraph:
@@ -183,6 +197,11 @@ class CompiledGraph:
 
     def explain(self, **sizes: int) -> str:
         return take_text(library.kiln_graph_explain, self, _c.named_ints(sizes), c_size_t(len(sizes)))
+
+
+def _graph_options(target: str, fuse: bool, full: bool, mode: str, deadline_ms: int):
+    return _c.GraphOptions(size=sizeof(_c.GraphOptions), target=target.encode(), no_fuse=not fuse, full=full, mode=_c.mode_number(mode),
+                           deadline_ms=deadline_ms)
 
 
 def _views(values, stream: Stream | None = None):

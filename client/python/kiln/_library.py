@@ -99,7 +99,7 @@ for _name, _type in {"kiln_version": c_char_p, "kiln_error_message": c_char_p, "
                      "kiln_type_size": c_size_t, "kiln_graph_input_count": c_size_t, "kiln_graph_output_count": c_size_t,
                      "kiln_graph_launch_count": c_size_t, "kiln_graph_target": c_char_p, "kiln_kernel_name": c_char_p,
                      "kiln_kernel_param_count": c_size_t, "kiln_safetensors_count": c_size_t,
-                     "kiln_safetensors_name": c_char_p}.items():
+                     "kiln_safetensors_name": c_char_p, "kiln_model_state_count": c_size_t, "kiln_model_state": c_char_p}.items():
     getattr(library, _name).restype = _type
 
 

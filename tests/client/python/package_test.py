@@ -164,6 +164,20 @@ class WithNumpy(unittest.TestCase):
         fails(self, "has 3 inputs, and 2 were given", fn, self.x, self.w)
         fails(self, "`x` is f64[8, 3]", fn, self.x.astype(np.float64), self.w, self.b)
 
+    def test_model_of_pytorch_is_a_function(self):
+        models = pathlib.Path(__file__).parents[2] / "graph/pt2/models"
+        expected = json.loads((models / "expected.json").read_text(encoding="utf-8"))["steps"]
+        x, y, mean = (np.array(each["values"], np.float32).reshape(each["shape"]) for each in
+                      (expected["inputs"]["x"], expected["outputs"]["y"], expected["outputs"]["b_norm_running_mean_next"]))
+        model = kiln.Model(models / "steps.pt2")
+        fn = model.compile()
+        self.assertEqual(sorted(model.states), sorted(fn.inputs)[:3])
+        results = fn(*(model.states.get(name, x) for name in fn.inputs))
+        self.assertEqual((list(fn.outputs)[0], list(fn.outputs)[3]), ("b_norm_running_mean_next", "y"))
+        np.testing.assert_allclose(results[0].numpy(), mean, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(results[3].numpy(), y, rtol=1e-4, atol=1e-5)
+        fails(self, "nowhere.pt2", kiln.Model, "nowhere.pt2", code="NOT_FOUND")
+
     def test_graph_is_exported(self):
         package = kiln.Graph(LAYER).compile().export()
         y = kiln.load_graph(package)(self.x, self.w, self.b)
