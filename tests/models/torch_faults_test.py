@@ -7,6 +7,7 @@ import copy
 import logging
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -28,6 +29,9 @@ import kiln_torch  # noqa: E402
 import torch  # noqa: E402
 import torch.nn as nn  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
+
+
+GONE = "closed the connection|ended while starting|Connection reset by peer"
 
 
 def processes() -> list[int]:
@@ -130,6 +134,8 @@ class FaultsTest(unittest.TestCase):
             yield deaths
         finally:
             kiln.Graph.compile = real
+            if again:  # after a daemon that could not be had, a client asks for none for up to 30 s; another one does at once
+                kiln.Client._default = None
 
     def test_between_steps_nothing_is_lost(self) -> None:
         module = layers(21)
@@ -162,9 +168,11 @@ class FaultsTest(unittest.TestCase):
                     self.step(module, call)
                 self.assertGreaterEqual(deaths[0], 1)
                 report = kiln_torch.report()
-                self.assertEqual((report["parts"], len(report["fallbacks"])), (1, 1))
-                self.assertIn("closed the connection", "".join(report["fallbacks"]))
-                self.assertEqual(len(log.output), 1)
+                # A daemon that dies as it starts is not asked for again at once, so that the other part may stay as well.
+                self.assertIn(report["parts"], (0, 1))
+                self.assertGreater(report["eager_calls"], 0)
+                self.assertEqual([reason for reason in report["fallbacks"] if not re.search(GONE, reason)], [])
+                self.assertEqual(len(log.output), len(report["fallbacks"]))
                 # What stayed does so, and what was compiled goes on.
                 self.step(module, call)
                 self.assertEqual(kiln_torch.report(), report)
@@ -173,7 +181,7 @@ class FaultsTest(unittest.TestCase):
         module = layers(51)
         call = torch.compile(module, backend="kiln", options={"full": True})
         with self.dying(lambda number: True, again=True):
-            with self.assertRaisesRegex(Exception, "kiln: .*closed the connection"):
+            with self.assertRaisesRegex(Exception, f"kiln: .*({GONE})"):
                 self.step(module, call)
         self.step(module, call)  # a daemon that lives makes the next call whole
         self.assertEqual(kiln_torch.report()["parts"], 2)
