@@ -468,7 +468,7 @@ void Grouper::keep_in_memory() {
     // Loops of a reduction do not know where an image ends, and may come by more than once; nor do blocks of a product,
     // and an element of a cat is computed for all of its parts.
     const bool is_cat = graph::info(node.op).family == Family::kCat;
-    if (!on_gpu && is_free && !is_cat && is_apart[n] && taps[n] >= 2 * kManySlices && may_be_kept(node)) {
+    if (is_free && !is_cat && is_apart[n] && taps[n] >= 2 * kManySlices && may_be_kept(node)) {
       out_.in_memory[value] = true;
     }
     if (group != kNone && out_.groups[group].form == Group::Form::kAlone && !reads_once(node.op)) keep_operands(node);
