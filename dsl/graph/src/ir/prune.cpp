@@ -12,7 +12,10 @@
 namespace kiln::graph {
 namespace {
 
-bool node_is_live(const Node& node, const std::vector<bool>& live) {
+// A byte each: values are looked up in any order, of graphs of 10^5.
+using Flags = std::vector<uint8_t>;
+
+bool node_is_live(const Node& node, const Flags& live) {
   for (uint32_t i = 0; i < node.result_count; ++i) {
     if (live[node.first_result + i]) return true;
   }
@@ -21,7 +24,7 @@ bool node_is_live(const Node& node, const std::vector<bool>& live) {
 
 // New numbers of what is used, in the old order; the others are moved out.
 template <class T>
-std::vector<uint32_t> compact(std::vector<T>& all, const std::vector<bool>& used) {
+std::vector<uint32_t> compact(std::vector<T>& all, const Flags& used) {
   std::vector<uint32_t> now(all.size(), kNone);
   uint32_t count = 0;
   for (size_t i = 0; i < all.size(); ++i) {
@@ -35,7 +38,7 @@ std::vector<uint32_t> compact(std::vector<T>& all, const std::vector<bool>& used
 }
 
 void use_attr_lists(Graph& graph) {
-  std::vector<bool> used(graph.attr_lists.size(), false);
+  Flags used(graph.attr_lists.size(), false);
   used[0] = true;
   for (const Body& body : graph.bodies) {
     for (const Node& node : body.nodes) used[node.attrs] = true;
@@ -47,7 +50,7 @@ void use_attr_lists(Graph& graph) {
 }
 
 void use_types(Graph& graph) {
-  std::vector<bool> used(graph.types.size(), false);
+  Flags used(graph.types.size(), false);
   for (const Body& body : graph.bodies) {
     for (const Value& value : body.values) used[value.type] = true;
   }
@@ -89,7 +92,7 @@ void renumber_attrs(Graph& graph, const std::vector<uint32_t>& bodies, const std
 }
 
 void use_bodies(Graph& graph) {
-  std::vector<bool> bodies(graph.bodies.size(), false), kernels(graph.kernels.size(), false);
+  Flags bodies(graph.bodies.size(), false), kernels(graph.kernels.size(), false);
   for (const BodyId id : bodies_inner_first(graph)) bodies[id] = true;
   for (BodyId id = 0; id < graph.bodies.size(); ++id) {
     if (!bodies[id]) continue;
@@ -107,8 +110,10 @@ void use_bodies(Graph& graph) {
 
 }  // namespace
 
-std::vector<bool> live_values(const Body& body) {
-  std::vector<bool> live(body.values.size(), false);
+namespace {
+
+Flags live_flags(const Body& body) {
+  Flags live(body.values.size(), false);
   for (const Output& output : body.outputs) live[output.value] = true;
   for (size_t i = body.nodes.size(); i-- > 0;) {
     if (!node_is_live(body.nodes[i], live)) continue;
@@ -119,11 +124,18 @@ std::vector<bool> live_values(const Body& body) {
   return live;
 }
 
+}  // namespace
+
+std::vector<bool> live_values(const Body& body) {
+  const Flags live = live_flags(body);
+  return {live.begin(), live.end()};
+}
+
 namespace {
 
 // The body without some nodes and values; what stays names nothing else. Of a node some results may go.
-void leave_out(Body& body, const std::vector<bool>& nodes, const std::vector<bool>& values) {
-  const auto all = [](const std::vector<bool>& flags) { return std::ranges::find(flags, false) == flags.end(); };
+void leave_out(Body& body, const Flags& nodes, const Flags& values) {
+  const auto all = [](const Flags& flags) { return std::ranges::find(flags, false) == flags.end(); };
   if (all(values) && all(nodes)) return;
   std::vector<ValueId> operands;
   operands.reserve(body.operands.size());
@@ -159,8 +171,7 @@ void leave_out(Body& body, const std::vector<bool>& nodes, const std::vector<boo
 }  // namespace
 
 void prune_body(Body& body, const std::vector<bool>& keep) {
-  std::vector<bool> live = live_values(body);
-  std::vector<bool> nodes(body.nodes.size());
+  Flags live = live_flags(body), nodes(body.nodes.size());
   for (size_t i = 0; i < body.inputs.size(); ++i) live[body.inputs[i].value] = keep[i];
   for (size_t i = 0; i < body.nodes.size(); ++i) {
     const Node& node = body.nodes[i];
@@ -168,7 +179,7 @@ void prune_body(Body& body, const std::vector<bool>& keep) {
     // All results of a node stay, or none.
     for (uint32_t k = 0; nodes[i] && k < node.result_count; ++k) live[node.first_result + k] = true;
   }
-  compact(body.inputs, keep);
+  compact(body.inputs, Flags(keep.begin(), keep.end()));
   leave_out(body, nodes, live);
 }
 
@@ -187,8 +198,8 @@ class Pruner {
   void prune(BodyId id) {
     Body body = std::move(graph_.bodies[id]);
     graph_.bodies[id].name = body.name;  // stays taken
-    const std::vector<bool> live = live_values(body);
-    std::vector<bool> values(body.values.size(), false), nodes(body.nodes.size());
+    const Flags live = live_flags(body);
+    Flags values(body.values.size(), false), nodes(body.nodes.size());
     for (const Input& input : body.inputs) values[input.value] = true;
     for (size_t i = 0; i < body.nodes.size(); ++i) {
       Node& node = body.nodes[i];
@@ -201,7 +212,7 @@ class Pruner {
   }
 
   // Of a loop whose stacks are not all needed.
-  void drop_stacks(Node& node, std::vector<bool>& values, const std::vector<bool>& live) {
+  void drop_stacks(Node& node, Flags& values, const Flags& live) {
     const auto carried = static_cast<uint32_t>(int_attr(graph_.attrs(node), 1));
     std::vector<bool> outputs(node.result_count, true);
     bool all = true;
@@ -230,7 +241,7 @@ class Pruner {
       for (const Body& body : graph_.bodies) names_.insert(body.name);
     }
     Body body = graph_.bodies[id];
-    compact(body.outputs, outputs);
+    compact(body.outputs, Flags(outputs.begin(), outputs.end()));
     const std::string name = body.name;
     for (int i = 2; !names_.insert(body.name).second; ++i) body.name = name + "_" + std::to_string(i);
     graph_.bodies.push_back(std::move(body));
