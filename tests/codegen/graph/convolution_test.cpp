@@ -57,6 +57,13 @@ graph::Plan plan_of(const GraphDef& graph) {
   return *plan;
 }
 
+// What the plan computes is what the evaluator does.
+void expect_evaluators(const GraphDef& graph) {
+  ASSERT_TRUE(graph.ir().ok()) << graph.ir().error().message;
+  const random_graph::Case made{*graph.ir(), {}};
+  EXPECT_EQ(check_plan(made.graph, random_graph::inputs(made, 1), {}, true), "");
+}
+
 std::string log_of(const graph::Plan& plan) {
   std::string out;
   for (const std::string& line : plan.log) out += line + "\n";
@@ -99,8 +106,7 @@ TEST(ConvolutionPlan, OfManyPartsIsTheEvaluators) {
         return conv(graph::cat(parts, 1), w, same);
       });
   ASSERT_TRUE(graph.ir().ok()) << graph.ir().error().message;
-  const random_graph::Case made{*graph.ir(), {}};
-  EXPECT_EQ(check_plan(made.graph, random_graph::inputs(made, 1), {}, true), "");
+  expect_evaluators(graph);
 }
 
 // What the program holds as PyTorch does, channel by channel, is turned by blocks: rows as long as columns.
@@ -113,8 +119,7 @@ TEST(ConvolutionPlan, TurnsByBlocks) {
     return print(kernel.kernel).find("permute") != std::string::npos;
   };
   EXPECT_TRUE(std::any_of(plan.kernels.begin(), plan.kernels.end(), is_turned)) << log_of(plan);
-  const random_graph::Case made{*graph.ir(), {}};
-  EXPECT_EQ(check_plan(made.graph, random_graph::inputs(made, 1), {}, true), "");
+  expect_evaluators(graph);
 }
 
 // A filter a channel: channels side by side, of filters too, and rows enough to know where the image ends.
@@ -142,8 +147,7 @@ TEST(ConvolutionPlan, ByChannelGoesByRows) {
                                                    return conv(conv(relu(conv(x, v)), w, same), u);
                                                  }));
   EXPECT_NE(log_of(small).find("reorder gives f32[600, 1, 5, 5]"), std::string::npos) << log_of(small);
-  const random_graph::Case made{*graph.ir(), {}};
-  EXPECT_EQ(check_plan(made.graph, random_graph::inputs(made, 1), {}, true), "");
+  expect_evaluators(graph);
 }
 
 // Filters that are copied are read and written in lines: blocks that are turned, not nine steps apart.
@@ -156,8 +160,7 @@ TEST(ConvolutionPlan, CopiesOfFiltersGoByLines) {
     return text.starts_with("kernel reorder") && text.find("permute") != std::string::npos;
   };
   EXPECT_TRUE(std::any_of(plan.kernels.begin(), plan.kernels.end(), is_turned)) << log_of(plan);
-  const random_graph::Case made{*graph.ir(), {}};
-  EXPECT_EQ(check_plan(made.graph, random_graph::inputs(made, 1), {}, true), "");
+  expect_evaluators(graph);
 }
 
 // An image of one pixel: channels side by side, though the batch is all that a product has for rows.
@@ -172,8 +175,7 @@ TEST(ConvolutionPlan, OfOnePixelHasChannelsSideBySide) {
   const graph::Plan plan = plan_of(graph);
   EXPECT_NE(log_of(plan).find("gives f32[2, 48, 1, 1] with axes 0, 2, 3, 1"), std::string::npos) << log_of(plan);
   EXPECT_EQ(log_of(plan).find("gives f32[2, 48, 1, 1] with axes 2, 3, 1, 0"), std::string::npos) << log_of(plan);
-  const random_graph::Case made{*graph.ir(), {}};
-  EXPECT_EQ(check_plan(made.graph, random_graph::inputs(made, 1), {}, true), "");
+  expect_evaluators(graph);
 }
 
 // Windows that are written out are no part of a norm, which would come by them three times, and do not lie as the
@@ -197,8 +199,7 @@ TEST(ConvolutionPlan, WindowsBeforeANormAreAKernel) {
     EXPECT_NE(log.find(is_by_channel ? "reorder gives f32[40, 1, 4, 4]" : "reorder gives f32[40, 3, 4, 4]"),
               std::string::npos)
         << log;
-    const random_graph::Case made{*graph.ir(), {}};
-    EXPECT_EQ(check_plan(made.graph, random_graph::inputs(made, 1), {}, true), "");
+    expect_evaluators(graph);
   }
 }
 
@@ -220,8 +221,7 @@ TEST(ConvolutionPlan, WindowsBesideAProductAreAKernel) {
     return text.starts_with("kernel dot_add") && text.find("%w") == std::string::npos;
   };
   EXPECT_TRUE(std::any_of(plan.kernels.begin(), plan.kernels.end(), is_product_alone)) << log_of(plan);
-  const random_graph::Case made{*graph.ir(), {}};
-  EXPECT_EQ(check_plan(made.graph, random_graph::inputs(made, 1), {}, true), "");
+  expect_evaluators(graph);
 }
 
 // As in DenseNet: what is joined goes to memory part by part, by a kernel for each of two shapes, and lies as the
@@ -244,8 +244,7 @@ TEST(ConvolutionPlan, JoinsPartsOfSeveralShapes) {
   });
   EXPECT_EQ(cats, 2) << log;
   EXPECT_NE(log.find("cat gives f32[2, 72, 5, 6] with axes 0, 2, 3, 1"), std::string::npos) << log;
-  const random_graph::Case made{*graph.ir(), {}};
-  EXPECT_EQ(check_plan(made.graph, random_graph::inputs(made, 1), {}, true), "");
+  expect_evaluators(graph);
 }
 
 // A norm of groups of channels behind a convolution goes along the channels, and has lanes of a group to combine once.
@@ -262,8 +261,7 @@ TEST(ConvolutionPlan, GroupsOfChannelsLieSideBySide) {
     return text.starts_with("kernel reduce_sum") && text.find("constexpr COLS = 16") != std::string::npos;
   };
   EXPECT_TRUE(std::any_of(plan.kernels.begin(), plan.kernels.end(), goes_along_channels)) << log_of(plan);
-  const random_graph::Case made{*graph.ir(), {}};
-  EXPECT_EQ(check_plan(made.graph, random_graph::inputs(made, 1), {}, true), "");
+  expect_evaluators(graph);
 }
 
 // Of other kinds too.
