@@ -367,6 +367,19 @@ TEST(Nvidia, NamesTheTileOfASortThatDoesNotFit) {
       << message;
 }
 
+// Measured as the fastest of their shapes: an estimate of what threads hold counts tiles whole that are stored by
+// parts.
+TEST(Nvidia, TakesWhatWasMeasuredToBeFast) {
+  const auto expect_taken = [](const char* name, const dsl::ConstexprValues& config, const char* target) {
+    const auto artifact = compile(example(name), config, {}, target, "ptx");
+    EXPECT_TRUE(artifact.ok()) << name << ": " << artifact.error().message;
+  };
+  expect_taken("matmul_bias_act",
+               {{"BM", 128}, {"BN", 192}, {"BK", 64}, {"num_stages", 4}, {"num_warps", 4}, {"warp_specialise", 4}},
+               "cuda:sm_90a");
+  expect_taken("matmul_w4", {{"BM", 128}, {"BN", 256}, {"BK", 128}, {"num_stages", 3}, {"num_warps", 8}}, "cuda:sm_80");
+}
+
 TEST(Nvidia, TakesMoreThanSharedMemoryHasForAnError) {
   const auto artifact =
       compile(example("matmul_f32"), {{"BM", 128}, {"BN", 128}, {"BK", 512}}, {}, "cuda:sm_80", "ptx");

@@ -22,7 +22,7 @@ bool holds_too_much(const dsl::Kernel& kernel, const Placement& placement);
 // reaches the compiler all tiles that a long sum adds up may be loaded before the first is added.
 dsl::Kernel load_late(dsl::Kernel kernel);
 
-// Error: a thread would hold half as much again as it has registers for; it names the op, and the num_warps that would
+// Error: a thread would hold twice what it has registers for; it names the op, and the num_warps that would
 // do. Less than that is compiled, if with spills.
 Result<void> check_held_tiles(const dsl::Kernel& kernel, const Placement& placement, const TargetInfo& target,
                               const BlockShape& block, const std::string& processor);
