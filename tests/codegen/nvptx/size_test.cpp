@@ -67,19 +67,60 @@ TEST(SizeOnNvidia, AProductGetsTheWarpsThatHaveRegistersForItsSums) {
   EXPECT_THAT(refusal_of(kernel, {{"num_warps", 16}}, kHopper), HasSubstr("`num_warps = 8` would do"));
 }
 
-// Of a long filter no more is loaded ahead than a thread has registers for.
-TEST(SizeOnNvidia, SumsOfManyLoadsDoNotWaitForAllOfThem) {
-  const std::string code = code_of(filter(400, 512), {{"num_warps", 4}}, kHopper, "ptx");
+// Of a long sum no more is loaded ahead than a thread has registers for: the most loads between two ops that add.
+size_t loads_ahead(const std::string& code) {
   size_t loads = 0, most = 0;
   for (size_t at = 0; at < code.size();) {
     const size_t end = std::min(code.find('\n', at), code.size());
     const std::string_view line(code.data() + at, end - at);
     if (line.find("ld.global") != std::string_view::npos) most = std::max(most, ++loads);
-    if (line.find("add.rn.f32") != std::string_view::npos || line.find("add.f32") != std::string_view::npos) loads = 0;
+    for (const char* adds : {"add.rn.f32", "add.f32", "fma.rn.f32"}) {
+      if (line.find(adds) != std::string_view::npos) loads = 0;
+    }
     at = end + 1;
   }
+  return most;
+}
+
+TEST(SizeOnNvidia, SumsOfManyLoadsDoNotWaitForAllOfThem) {
+  const size_t most = loads_ahead(code_of(filter(400, 512), {{"num_warps", 4}}, kHopper, "ptx"));
   EXPECT_GT(most, 0u);
   EXPECT_LE(most, 256u);
+}
+
+// In canonical order the last product of such a sum stands first.
+TEST(SizeOnNvidia, SumsOfManyProductsDoNotWaitForAllOfThem) {
+  for (const int warps : {1, 4}) {
+    const size_t most = loads_ahead(code_of(weighted_filter(100, 512), {{"num_warps", warps}}, kHopper, "ptx"));
+    EXPECT_GT(most, 0u) << warps;
+    EXPECT_LE(most, 256u) << warps;
+  }
+}
+
+// Where nobody says how many warps, there are as many as hold its tiles.
+TEST(SizeOnNvidia, ATileThatMoreWarpsHoldGetsThemWhereNobodySaysHowMany) {
+  const dsl::Kernel kernel = column_sums(64, 1, 512);
+  EXPECT_THAT(refusal_of(kernel, {{"num_warps", 1}}, kHopper), HasSubstr("`num_warps = 8` would do"));
+  const auto artifact = compile(kernel, {}, {}, kHopper, "ptx");
+  ASSERT_TRUE(artifact.ok()) << artifact.error().message;
+  EXPECT_EQ(artifact->metadata.device->threads, 8 * 32);
+}
+
+// What follows a product goes element by element: each result in many steps, of which all but one are over.
+TEST(SizeOnNvidia, WhatIsComputedByElementNeedsNoPlaceForEachTile) {
+  TextKernel k("%p: ptr<f32>, %x: bf16, %z: f32");
+  const std::string a = k.splat("%x", {128, 64}), b = k.splat("%x", {64, 256}), c = k.splat("%z", {128, 256});
+  std::string y = k.op("dot " + a + ", " + b + ", " + c);
+  std::vector<std::string> terms = {y};
+  for (int i = 0; i < 8; ++i) terms.push_back(k.op("math " + terms.back() + " {fn = tanh}"));
+  for (const std::string& term : terms) y = k.op("mul " + y + ", " + term);
+  k.line("store " + k.pointers("%p", {128, 256}) + ", " + y);
+  EXPECT_EQ(refusal_of(parse_kernel(k.text()), {{"num_warps", 8}}, kHopper), "");
+}
+
+// Reductions stand beside each other to share their waits, as far as a thread has registers for what they reduce.
+TEST(SizeOnNvidia, ManySumsOfOneLoopAreNotAllReadBeforeTheFirst) {
+  EXPECT_EQ(refusal_of(column_sums(24, 16, 256), {{"num_warps", 4}}, kHopper), "");
 }
 
 }  // namespace

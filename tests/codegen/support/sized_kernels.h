@@ -51,6 +51,45 @@ inline dsl::Kernel filter(int64_t taps, int64_t columns) {
   return parse_kernel(k.text());
 }
 
+// The same with a weight to each, and nothing below 0.
+inline dsl::Kernel weighted_filter(int64_t taps, int64_t columns) {
+  TextKernel k("%p: ptr<f32>, %w: ptr<f32>, %q: ptr<f32>");
+  const std::string zero = k.fill("0.0", "f32", {columns});
+  std::string sum = zero;
+  for (int64_t i = 0; i < taps; ++i) {
+    const std::string weight = k.op("load " + k.pointers("%w", {columns}, columns * i));
+    const std::string x = k.op("max " + k.op("load " + k.pointers("%p", {columns}, 37 * i)) + ", " + zero);
+    sum = k.op("fma " + x + ", " + weight + ", " + sum);
+  }
+  k.line("store " + k.pointers("%q", {columns}) + ", " + sum);
+  return parse_kernel(k.text());
+}
+
+// Sums down the columns of so many arrays, a block of rows after the other; of one row each the sum is of tiles.
+inline dsl::Kernel column_sums(int64_t arrays, int64_t rows, int64_t columns) {
+  TextKernel k("%p: ptr<f32>, %q: ptr<f32>, %n: i32");
+  k.line("%zero = constant {value = 0, type = i32}\n  %one = constant {value = 1, type = i32}");
+  const std::string none = k.fill("0.0", "f32", {columns});
+  std::string carried, results, yielded;
+  for (int64_t i = 0; i < arrays; ++i) {
+    const std::string n = std::to_string(i), comma = i > 0 ? ", " : "";
+    carried += comma + "%s" + n + " = " + none;
+    results += comma + "%r" + n;
+  }
+  k.line(results + " = for %i = %zero to %n step %one carry (" + carried + ") {");
+  for (int64_t i = 0; i < arrays; ++i) {
+    const TextKernel::Shape shape = rows == 1 ? TextKernel::Shape{columns} : TextKernel::Shape{rows, columns};
+    const std::string x = k.op("load " + k.pointers("%p", shape, rows * columns * i));
+    const std::string sum = rows == 1 ? x : k.op("reduce " + x + " {kind = sum, axis = 0}");
+    yielded += (i > 0 ? ", " : "") + k.op("add %s" + std::to_string(i) + ", " + sum);
+  }
+  k.line("yield " + yielded + "\n}");
+  for (int64_t i = 0; i < arrays; ++i) {
+    k.line("store " + k.pointers("%q", {columns}, columns * i) + ", %r" + std::to_string(i));
+  }
+  return parse_kernel(k.text());
+}
+
 inline std::string code_of(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, const std::string& target,
                            const std::string& emit = "asm") {
   const auto artifact = compile(kernel, config, {}, target, emit);

@@ -26,25 +26,40 @@ constexpr int64_t kBesideTiles = 26;
 
 bool is_product(const Op& op) { return family_of(op) == dsl::OpFamily::kDot; }
 
+bool is_by_element(const Op& op) {
+  return op.regions.empty() && (is_elementwise(op) || op.code == OpCode::kLoad || op.code == OpCode::kStore);
+}
+
+enum class Order { kAsItStands, kByElement };
+
 // From where a value is made to where it is read last, by number of op. What a loop reads from outside is held to its
 // end; what is computed from a tile where it is wanted (placement.h) reads that tile there.
 class Lifetimes {
  public:
-  Lifetimes(const dsl::Kernel& kernel, const Placement& placement)
-      : kernel_(kernel), placement_(placement), made_(kernel.values.size()), last_(kernel.values.size(), kNever) {
+  Lifetimes(const dsl::Kernel& kernel, const Placement& placement, Order order)
+      : kernel_(kernel),
+        placement_(placement),
+        made_(kernel.values.size()),
+        last_(kernel.values.size(), kNever),
+        by_element_(kernel.values.size()) {
     note(kernel.body);
+    if (order == Order::kByElement) note_by_element();
     for (size_t i = ops_.size(); i-- > 0;) note_reads(i);
   }
 
   HeldTiles most() const {
+    HeldTiles out;
     std::vector<int64_t> change(ops_.size() + 1);
     for (ValueId id = 0; id < made_.size(); ++id) {
       if (last_[id] == kNever || !placement_.home[id]) continue;
       const int64_t words = words_of(id);
+      if (by_element_[id]) {
+        if (words > out.words) out = {ops_[made_[id].op].op, words};
+        continue;
+      }
       change[made_[id].op] += words;
       change[std::max(last_[id], made_[id].op)] -= words;
     }
-    HeldTiles out;
     int64_t held = 0;
     for (size_t i = 0; i < ops_.size(); ++i) {
       held += change[i];
@@ -79,6 +94,19 @@ class Lifetimes {
     }
   }
 
+  // What an op makes by element, and all that read it do by element beside it.
+  void note_by_element() {
+    for (const Place& place : ops_) {
+      if (!is_by_element(*place.op)) continue;
+      for (ValueId id : place.op->results) by_element_[id] = true;
+    }
+    for (const Place& place : ops_) {
+      for (ValueId id : place.op->operands) {
+        if (!is_by_element(*place.op) || ops_[made_[id].op].loop != place.loop) by_element_[id] = false;
+      }
+    }
+  }
+
   void note_reads(size_t number) {
     const Op& op = *ops_[number].op;
     for (size_t i = 0; i < op.operands.size(); ++i) {
@@ -89,8 +117,9 @@ class Lifetimes {
 
   // Where an op reads its operands: at once, or, of an op without a home, where somebody wants its result.
   size_t read_at(const Op& op, size_t number) const {
-    const bool is_computed_late = op.results.size() == 1 && op.regions.empty() && !placement_.home[op.results[0]];
-    return is_computed_late ? last_[op.results[0]] : number;
+    if (op.results.size() != 1 || !op.regions.empty()) return number;
+    const ValueId result = op.results[0];
+    return !placement_.home[result] || by_element_[result] ? last_[result] : number;
   }
 
   void read(ValueId id, size_t at, size_t reader) {
@@ -117,20 +146,26 @@ class Lifetimes {
   std::vector<Place> ops_;
   std::vector<Made> made_;    // by value
   std::vector<size_t> last_;  // by value: the op that reads it last
+  std::vector<bool> by_element_;
 };
 
 // The ops of a region, some of which wait until another one reads them; none passes an op with effects.
 class LateOps {
  public:
-  LateOps(std::vector<Op>& ops, size_t values) : ops_(ops), maker_(values, kNone), is_placed_(ops.size()) {}
+  LateOps(const dsl::Kernel& kernel, std::vector<Op>& ops)
+      : kernel_(kernel), ops_(ops), maker_(kernel.values.size(), kNone), need_(ops.size()), is_placed_(ops.size()) {}
 
   std::vector<Op> arranged() {
     for (size_t i = 0; i < ops_.size(); ++i) {
+      need_[i] = need_of(i);
       if (waits(ops_[i])) {
         for (ValueId id : ops_[i].results) maker_[id] = i;
         continue;
       }
-      if (!may_move(ops_[i])) place_before(i);
+      if (!may_move(ops_[i])) {
+        place_operands(i);
+        place_before(i);
+      }
       place(i);
     }
     place_before(ops_.size());
@@ -141,10 +176,49 @@ class LateOps {
   static constexpr size_t kNone = SIZE_MAX;
 
   static bool may_move(const Op& op) { return op.regions.empty() && (op.code == OpCode::kLoad || is_pure(op)); }
-
+  // What comes of loads and constants alone, element by element. Where something else is at hand it may be over with
+  // the op, such as the sum of a block with a sum that a loop carries; and reductions stay in their order, for their
+  // waits are gathered (gather_waits.h).
   bool waits(const Op& op) const {
+    if (op.code == OpCode::kLoad) return true;
     if (!may_move(op)) return false;
-    return op.code == OpCode::kLoad || (op.operands.size() == 1 && maker_[op.operands[0]] != kNone);
+    const dsl::OpFamily family = family_of(op);
+    if (!is_elementwise(op) && family != dsl::OpFamily::kMake && family != dsl::OpFamily::kView) return false;
+    return std::ranges::all_of(op.operands,
+                               [&](ValueId id) { return kernel_.type(id).rank() == 0 || maker_[id] != kNone; });
+  }
+
+  // The ops that wait and make its operands, of which that with the largest need comes last, and of several the first.
+  std::vector<size_t> waiting_operands(size_t i) const {
+    std::vector<size_t> out;
+    for (ValueId id : ops_[i].operands | std::views::reverse) {
+      const size_t maker = maker_[id];
+      if (maker != kNone && !is_placed_[maker]) out.push_back(maker);
+    }
+    std::ranges::stable_sort(out, {}, [&](size_t maker) { return need_[maker]; });
+    return out;
+  }
+
+  // Tiles held at once while it is computed, as if nothing had two readers: the operand that needs most comes first,
+  // and while each further one is computed those before it are held (Sethi and Ullman, "The Generation of Optimal Code
+  // for Arithmetic Expressions", 1970).
+  int64_t need_of(size_t i) const {
+    int64_t out = makes_tile(ops_[i]) ? 1 : 0, held = 0;
+    for (size_t maker : waiting_operands(i) | std::views::reverse) {
+      out = std::max(out, need_[maker] + held);
+      held += makes_tile(ops_[maker]) ? 1 : 0;
+    }
+    return out;
+  }
+
+  bool makes_tile(const Op& op) const {
+    if (op.results.empty() || family_of(op) == dsl::OpFamily::kMake) return false;
+    const dsl::Type& type = kernel_.type(op.results[0]);
+    return type.rank() > 0 && !type.pointer;
+  }
+
+  void place_operands(size_t i) {
+    for (size_t maker : waiting_operands(i) | std::views::reverse) place(maker);
   }
 
   void place_before(size_t end) {
@@ -156,13 +230,9 @@ class LateOps {
     std::vector<size_t> open = {last};
     while (!open.empty()) {
       const size_t i = open.back();
-      bool is_ready = true;
-      for (ValueId id : ops_[i].operands) {
-        if (is_placed_[i] || maker_[id] == kNone || is_placed_[maker_[id]]) continue;
-        open.push_back(maker_[id]);
-        is_ready = false;
-      }
-      if (!is_ready) continue;
+      const std::vector<size_t> before = is_placed_[i] ? std::vector<size_t>() : waiting_operands(i);
+      open.insert(open.end(), before.begin(), before.end());
+      if (!before.empty()) continue;
       open.pop_back();
       if (is_placed_[i]) continue;
       is_placed_[i] = true;
@@ -170,9 +240,11 @@ class LateOps {
     }
   }
 
+  const dsl::Kernel& kernel_;
   std::vector<Op>& ops_;
   std::vector<Op> out_;
   std::vector<size_t> maker_;  // by value: the op that waits
+  std::vector<int64_t> need_;  // by op
   std::vector<bool> is_placed_;
   size_t first_ = 0;  // all before are placed
 };
@@ -193,7 +265,11 @@ int64_t accumulators_of(const DotGroup& group, const dsl::Type& type) {
 }  // namespace
 
 HeldTiles most_held(const dsl::Kernel& kernel, const Placement& placement) {
-  return Lifetimes(kernel, placement).most();
+  return Lifetimes(kernel, placement, Order::kAsItStands).most();
+}
+
+HeldTiles surely_held(const dsl::Kernel& kernel, const Placement& placement) {
+  return Lifetimes(kernel, placement, Order::kByElement).most();
 }
 
 bool holds_too_much(const dsl::Kernel& kernel, const Placement& placement) {
@@ -201,25 +277,18 @@ bool holds_too_much(const dsl::Kernel& kernel, const Placement& placement) {
 }
 
 dsl::Kernel load_late(dsl::Kernel kernel) {
-  dsl::for_each_region_postorder(
-      kernel, [&](dsl::Region& region) { region.ops = LateOps(region.ops, kernel.values.size()).arranged(); });
+  dsl::for_each_region_postorder(kernel,
+                                 [&](dsl::Region& region) { region.ops = LateOps(kernel, region.ops).arranged(); });
   return kernel;
 }
 
-Result<void> check_held_tiles(const dsl::Kernel& kernel, const Placement& placement, const TargetInfo& target,
-                              const BlockShape& block, const std::string& processor) {
+std::optional<OverfullTiles> overfull_tiles(const dsl::Kernel& kernel, const Placement& placement,
+                                            const TargetInfo& target, const BlockShape& block) {
   const int64_t registers = target.most_registers(block.threads());
-  if (registers == INT64_MAX) return {};
-  const HeldTiles held = most_held(kernel, placement);
-  if (held.words <= most_words(registers)) return {};
-  const int warps = warps_that_hold(held.words, target, block);
-  const std::string advice = warps > 0 ? "`num_warps = " + std::to_string(warps) + "` would do"
-                                       : "no `num_warps` would do: the tiles of a program must be smaller";
-  const std::string message = "target `" + processor + "`: " + dsl::info(held.op->code).name +
-                              ": a thread would hold " + std::to_string(held.words) + " registers of tiles, and has " +
-                              std::to_string(registers) + " in a block of " + std::to_string(block.warps) + " warps; " +
-                              advice;
-  return error(ErrorCode::kCompileFailed, dsl::diagnostic(kernel, held.op->loc, message));
+  if (registers == INT64_MAX) return std::nullopt;
+  const HeldTiles held = surely_held(kernel, placement);
+  if (held.words <= most_words(registers)) return std::nullopt;
+  return OverfullTiles{held, warps_that_hold(held.words, target, block)};
 }
 
 std::optional<CrampedProduct> cramped_product(const dsl::Kernel& kernel, const TargetInfo& target,

@@ -14,18 +14,26 @@ struct HeldTiles {
   const dsl::Op* op = nullptr;  // that makes or reads some of it; null: there are no tiles
   int64_t words = 0;
 };
+// In the order in which the ops stand, each of them for its whole tile.
 HeldTiles most_held(const dsl::Kernel& kernel, const Placement& placement);
+// In whatever order an assembler finds: what is computed, and used, element by element needs no place for its tile. A
+// lower bound, and no less than the largest tile.
+HeldTiles surely_held(const dsl::Kernel& kernel, const Placement& placement);
 
 // More than any thread has registers for.
 bool holds_too_much(const dsl::Kernel& kernel, const Placement& placement);
-// The kernel with loads, and what is made of one alone, where they are wanted first: in the order in which a kernel
-// reaches the compiler all tiles that a long sum adds up may be loaded before the first is added.
+// The kernel with loads, and what is computed of them by element, where they are wanted first, and of the operands of
+// an op that one first which needs most: in the order in which a kernel reaches the compiler all tiles that a long sum
+// adds up may be loaded before the first is added.
 dsl::Kernel load_late(dsl::Kernel kernel);
 
-// Error: a thread would hold twice what it has registers for; it names the op, and the num_warps that would
-// do. Less than that is compiled, if with spills.
-Result<void> check_held_tiles(const dsl::Kernel& kernel, const Placement& placement, const TargetInfo& target,
-                              const BlockShape& block, const std::string& processor);
+// A thread would surely hold twice what it has registers for. Less than that is compiled, if with spills.
+struct OverfullTiles {
+  HeldTiles held;
+  int warps;  // of a block that has registers for it; 0: none has
+};
+std::optional<OverfullTiles> overfull_tiles(const dsl::Kernel& kernel, const Placement& placement,
+                                            const TargetInfo& target, const BlockShape& block);
 
 // A product of several warps whose sums the registers of the block's threads do not hold, which no assembler spills,
 // and the warps of a block that has registers for it; 0: none has.

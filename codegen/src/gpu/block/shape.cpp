@@ -13,15 +13,30 @@
 namespace kiln::codegen::gpu {
 namespace {
 
+// `warps` of a block would do; 0: none would, and `otherwise` says what must change.
+Error refusal(const dsl::Kernel& kernel, const dsl::Op& op, const std::string& problem, int warps,
+              const std::string& otherwise) {
+  const std::string advice =
+      warps > 0 ? "`num_warps = " + std::to_string(warps) + "` would do" : "no `num_warps` would do: " + otherwise;
+  return error(ErrorCode::kCompileFailed, dsl::diagnostic(kernel, op.loc, problem + "; " + advice));
+}
+
 Error refusal(const dsl::Kernel& kernel, const CrampedProduct& cramped, const TargetInfo& target,
               const BlockShape& block, const std::string& processor) {
-  const std::string advice = cramped.warps > 0 ? "`num_warps = " + std::to_string(cramped.warps) + "` would do"
-                                               : "no `num_warps` would do: its columns must be fewer";
-  return error(ErrorCode::kCompileFailed,
-               dsl::diagnostic(kernel, cramped.dot->loc,
-                               "target `" + processor + "`: dot: " + std::to_string(block.warps) +
-                                   " warps leave a thread " + std::to_string(target.most_registers(block.threads())) +
-                                   " registers, too few for the sums of a product; " + advice));
+  const std::string problem = "target `" + processor + "`: dot: " + std::to_string(block.warps) +
+                              " warps leave a thread " + std::to_string(target.most_registers(block.threads())) +
+                              " registers, too few for the sums of a product";
+  return refusal(kernel, *cramped.dot, problem, cramped.warps, "its columns must be fewer");
+}
+
+Error refusal(const dsl::Kernel& kernel, const OverfullTiles& overfull, const TargetInfo& target,
+              const BlockShape& block, const std::string& processor) {
+  const dsl::Op& op = *overfull.held.op;
+  const std::string problem = "target `" + processor + "`: " + dsl::info(op.code).name + ": a thread would hold " +
+                              std::to_string(overfull.held.words) + " registers of tiles, and has " +
+                              std::to_string(target.most_registers(block.threads())) + " in a block of " +
+                              std::to_string(block.warps) + " warps";
+  return refusal(kernel, op, problem, overfull.warps, "the tiles of a program must be smaller");
 }
 
 BlockShape block_of(const LaunchShape& launch, const TargetInfo& target) {
@@ -42,6 +57,12 @@ int most_stages(const ShapedKernel& shaped) {
   int out = 0;
   for (const auto& [loop, pipeline] : shaped.placement.pipelines) out = std::max(out, pipeline.asked_stages());
   return out;
+}
+
+LaunchShape with_warps(LaunchShape launch, int warps) {
+  launch.warps = warps;
+  launch.programs = 1;
+  return launch;
 }
 
 LaunchShape with_fewer_stages(const ShapedKernel& shaped) {
@@ -106,12 +127,17 @@ Result<ShapedKernel> choose_shape(const dsl::Kernel& kernel, const TargetInfo& t
       if (launch.is_given || cramped->warps == 0) {
         return refusal(*shaped.kernel, *cramped, target, shaped.block, processor);
       }
-      shaped.launch.warps = cramped->warps;
+      shaped.launch = with_warps(shaped.launch, cramped->warps);
       continue;
     }
     place_tiles(shaped, target, observer);
-    auto fits = check_held_tiles(*shaped.kernel, shaped.placement, target, shaped.block, processor);
-    if (!fits) return fits.error();
+    if (const auto overfull = overfull_tiles(*shaped.kernel, shaped.placement, target, shaped.block)) {
+      if (launch.is_given || overfull->warps == 0) {
+        return refusal(*shaped.kernel, *overfull, target, shaped.block, processor);
+      }
+      shaped.launch = with_warps(shaped.launch, overfull->warps);
+      continue;
+    }
     const auto other = specialise(shaped, target);
     if (!other) return shaped;
     shaped.launch = *other;

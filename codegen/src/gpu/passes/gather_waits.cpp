@@ -26,8 +26,10 @@ using dsl::Op;
 using dsl::OpCode;
 using dsl::ValueId;
 
-constexpr int64_t kEarlyBytes = 64;   // that a thread loads ahead of one reduction
-constexpr size_t kMostTogether = 32;  // reductions, whose results wait in registers
+constexpr int64_t kEarlyBytes = 64;  // that a thread loads ahead of one reduction
+// Reductions beside each other: their results wait in registers, and of a thread these bytes of what they reduce.
+constexpr size_t kMostTogether = 32;
+constexpr int64_t kReducedBytes = 512;
 constexpr size_t kFarthest = 1024;  // ops behind a reduction: nothing is looked for beyond, so that each costs as much
 
 bool is_load(const Op& op) { return op.code == OpCode::kLoad; }
@@ -57,6 +59,12 @@ class Segment {
   }
 
  private:
+  // Of a thread.
+  int64_t bytes_of(ValueId id) const {
+    const dsl::Type& type = kernel_.type(id);
+    return dsl::element_count(type) * dsl::info(type.element).bytes / threads_;
+  }
+
   void put(size_t i) {
     is_placed_[i] = true;
     out_.push_back(ops_[i]);
@@ -102,15 +110,19 @@ class Segment {
   void place_waits_from(size_t first, size_t end) {
     const std::vector<bool> ready = find_ready(first, end);
     std::vector<size_t> loads, reductions;
-    int64_t bytes = 0;
+    int64_t loaded = 0, reduced = 0;
     for (size_t i = first; i < end; ++i) {
       if (is_placed_[i] || !ready[i - first]) continue;
-      if (is_reduction(ops_[i]) && reductions.size() < kMostTogether) reductions.push_back(i);
+      if (is_reduction(ops_[i]) && reductions.size() < kMostTogether) {
+        const int64_t more = bytes_of(ops_[i].operands[0]);
+        if (!reductions.empty() && reduced + more > kReducedBytes) continue;
+        reduced += more;
+        reductions.push_back(i);
+      }
       if (!is_load(ops_[i])) continue;
-      const dsl::Type& type = kernel_.type(ops_[i].results[0]);
-      const int64_t more = dsl::element_count(type) * dsl::info(type.element).bytes / threads_;
-      if (bytes + more > kEarlyBytes) continue;
-      bytes += more;
+      const int64_t more = bytes_of(ops_[i].results[0]);
+      if (loaded + more > kEarlyBytes) continue;
+      loaded += more;
       loads.push_back(i);
     }
     place(loads, false, first, end);
