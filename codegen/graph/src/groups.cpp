@@ -215,6 +215,10 @@ void Grouper::add_anchor(uint32_t group, NodeId number, const Groups& reached) {
   }
 }
 
+// Results of one kernel that have nothing else in common: more make it slow to compile, and on a GPU they are
+// registers.
+constexpr uint32_t kMostJoined = 12;
+
 bool Grouper::join_reduction(NodeId number, const Groups& reached) {
   const Node& node = body_.nodes[number];
   const std::vector<int64_t> axes = reduced_axes(graph_, node);
@@ -231,6 +235,7 @@ bool Grouper::join_reduction(NodeId number, const Groups& reached) {
     const auto group = static_cast<uint32_t>(i);
     Group& to = out_.groups[i];
     if (to.form != Group::Form::kReduce || to.domain != type(operands[0]).shape || to.reduced != axes) continue;
+    if (to.anchors.size() >= kMostJoined && !reached.contains(group)) continue;
     ++tried;
     const bool of_parts =
         to.in_parts && (reached.contains(group) || !is_in_parts(to, graph_.attrs(node), node.op, target_));
@@ -540,10 +545,6 @@ void Grouper::need(NodeId number) {
     if (reader != group && !depends(group, reader)) out_.groups[reader].needs.insert(group);
   }
 }
-
-// Results of one kernel that have nothing else in common: more make it slow to compile, and on a GPU they are
-// registers.
-constexpr uint32_t kMostJoined = 12;
 
 // What must be in memory and is in no group: a group of its own, or it joins one of as many elements.
 void Grouper::place_in_memory(NodeId number) {

@@ -417,6 +417,19 @@ TEST(Joined, NoKernelHasTooManyResults) {
   for (const graph::PlannedLaunch& launch : plan.launches) EXPECT_LE(launch.arguments.size(), 24u);
 }
 
+// Sums likewise, such as the gradients of many biases.
+TEST(Joined, NoKernelHasTooManySums) {
+  std::vector<graph::InputSpec> inputs;
+  for (int i = 0; i < 40; ++i) inputs.push_back(input("x" + std::to_string(i), f32, {64, kColumns}));
+  const graph::Plan plan = plan_of(graph::graph("many", inputs, [](Tensors xs) {
+    Outputs out;
+    for (size_t i = 0; i < xs.size(); ++i) out.push_back({"y" + std::to_string(i), sum(xs[i], graph::Axes{0})});
+    return out;
+  }));
+  EXPECT_EQ(plan.launches.size(), 4u);
+  for (const graph::PlannedLaunch& launch : plan.launches) EXPECT_LE(launch.arguments.size(), 24u);
+}
+
 // A product reads each element of an operand often: one that is put together of many parts is put together before.
 TEST(Parts, OfACatOfManyAreNotLookedForInAProduct) {
   for (const auto& [parts, launches] : {std::pair(2, size_t{1}), std::pair(20, size_t{2})}) {
