@@ -10,7 +10,7 @@ from kiln import TYPES
 # --- views ---
 @op("cat", "stack", "constant_pad_nd", "expand", "permute", "repeat", "select.int", "slice.Tensor", "slice_scatter", "select_scatter", "split_with_sizes",
     "split.Tensor", "unbind.int", "squeeze.dim", "squeeze.dims", "unsqueeze", "flip", "view", "reshape", "_unsafe_view", "t", "transpose.int", "diagonal",
-    "as_strided", "roll", "glu", "tril", "triu", "slice_backward", "select_backward")
+    "as_strided", "as_strided_scatter", "roll", "glu", "tril", "triu", "slice_backward", "select_backward")
 def views(r, name):
     x = r.any(r.shape(2 if name in ("diagonal", "tril", "triu", "roll") else 1, 4), bools=name in ("permute", "flip", "view", "cat", "expand"))
     n, dim = x.dim(), r.axis(x)
@@ -74,6 +74,9 @@ def views(r, name):
     if name == "as_strided":
         x = like([30])
         return {"self": x, "size": [3, 2, 2], "stride": [r.int(0, 5), r.int(0, 4), r.int(0, 3)], "storage_offset": r.pick([None, r.int(0, 9)])}
+    if name == "as_strided_scatter":  # no place twice: which of two is written last is nobody's word
+        return {"self": like([5, 6]), "src": like([3, 2, 2]), "size": [3, 2, 2], "stride": [r.int(6, 8), r.int(3, 4), r.int(1, 2)],
+                "storage_offset": r.pick([None, r.int(0, 7)])}
     if name == "roll":
         dims = sorted(set(v % n for v in r.axes(n)))
         return {"self": x, "shifts": [r.int(-4, 7) for _ in dims], "dims": dims}

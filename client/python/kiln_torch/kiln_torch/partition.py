@@ -40,6 +40,9 @@ class Support(OperatorSupportBase):
         # Seeds and lengths of fused attentions, which only their own backward calls read.
         if "_scaled_dot_product_" in target and any(user.target is operator.getitem and user.args[1] > 1 and user.users for user in node.users):
             return f"{target} with what its gradient needs"
+        # Tensors of graphs have no strides, so that only those of one order are what the call takes them for.
+        if "as_strided" in target and not all(tensor.is_contiguous() for tensor in tensors_of(node.all_input_nodes[0])):
+            return f"{target} of a tensor that does not lie in row-major order"
         for tensor in [t for near in (node, *node.all_input_nodes) for t in tensors_of(near)]:
             if tensor.dtype not in ELEMENTS or tensor.layout is not torch.strided:
                 return f"{target} of {tensor.dtype}"

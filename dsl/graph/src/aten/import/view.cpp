@@ -255,23 +255,51 @@ Results unbound(Arguments& a) {
 // --- by strides and diagonals ---
 
 // Tensors of graphs have no strides: self lies in row-major order.
+struct StridedPart {
+  Shape size, stride;
+  Dim offset;
+
+  // Of each element among those of self.
+  Tensor places() const {
+    Tensor out = full(size, offset, i64);
+    for (size_t i = 0; i < size.size(); ++i) out = out + iota(i64, size, static_cast<int>(i)) * stride[i];
+    return out;
+  }
+
+  bool is_whole(const Dim& count) const {
+    Dim expected = 1;
+    bool out = same(offset, 0);
+    for (size_t i = size.size(); i > 0; --i) {
+      out = out && (same(stride[i - 1], expected) || same(size[i - 1], 1));
+      expected = expected * size[i - 1];
+    }
+    return out && same(expected, count);
+  }
+};
+
+StridedPart strided_part(Arguments& a) {
+  const Shape size = a.shape("size"), stride = a.shape("stride");
+  if (size.size() != stride.size()) a.fail("`size` and `stride` have other lengths");
+  return {size, stride, a.dim("storage_offset", Dim(0))};
+}
+
 Results strided(Arguments& a) {
   const Tensor x = a.tensor("self");
-  const Shape size = a.shape("size"), stride = a.shape("stride");
-  const Dim offset = a.dim("storage_offset", Dim(0));
-  if (size.size() != stride.size()) a.fail("`size` and `stride` have other lengths");
+  const StridedPart part = strided_part(a);
   if (!a.ok()) return {};
-  Dim expected = 1;
-  bool whole = same(offset, 0);
-  for (size_t i = size.size(); i > 0; --i) {
-    whole = whole && (same(stride[i - 1], expected) || same(size[i - 1], 1));
-    expected = expected * size[i - 1];
-  }
   const Dim count = product(x.shape());
-  if (whole && same(expected, count)) return {reshape(x, size)};
-  Tensor place = full(size, offset, i64);
-  for (size_t i = 0; i < size.size(); ++i) place = place + iota(i64, size, static_cast<int>(i)) * stride[i];
-  return {index(reshape(x, {count}), {place}, {0})};
+  if (part.is_whole(count)) return {reshape(x, part.size)};
+  return {index(reshape(x, {count}), {part.places()}, {0})};
+}
+
+Results strided_set(Arguments& a) {
+  const Tensor x = a.tensor("self"), source = a.tensor("src");
+  const StridedPart part = strided_part(a);
+  if (!a.ok()) return {};
+  const Dim count = product(x.shape());
+  const Tensor values = broadcast_to(like(source, x), part.size);
+  if (part.is_whole(count)) return {reshape(values, x.shape())};
+  return {reshape(index_put(reshape(x, {count}), {part.places()}, {0}, values), x.shape())};
 }
 
 Tensor diagonal_between(const Tensor& x, int64_t offset, int one, int other) {
@@ -429,6 +457,7 @@ constexpr Function kFunctions[] = {
     {"view_copy", reshaped},
     {"alias_copy", itself},
     {"as_strided_copy", strided},
+    {"as_strided_scatter", strided_set},
     {"broadcast_tensors", broadcast_together, Sharing::kMemory},
     {"broadcast_to", expanded, Sharing::kMemory},
     {"diag", diagonal_or_matrix},
