@@ -150,6 +150,21 @@ TEST(Gradients, ThatDoNotFlowAreZeros) {
   expect_none("order", [](Tensor x) { return sort(x, 0).second; });
 }
 
+// A gradient is given for what does not move, though it reads what does: nothing of it is kept, and nothing goes back.
+TEST(Gradients, StopAtALoopThatDoesNotMove) {
+  const Graph graph =
+      made(kiln::graph::graph("f", {input("h", f32, {2}), input("x", f32, {2})}, [](Tensor h, Tensor x) {
+        const auto step = [&](const Tensors& carried, const Tensors&) {
+          return LoopStep{{floor(carried[0] + floor(x))}, {}};
+        };
+        return loop(3, {floor(h)}, {}, step).carried[0];
+      }));
+  const auto back = vjp(graph, {"h", "x"});
+  ASSERT_TRUE(back) << back.error().message;
+  EXPECT_TRUE(verify(*back)) << verify(*back).error().message;
+  for (const Node& node : back->main().nodes) EXPECT_TRUE(node.op != TensorOp::kLoop || node.result_count == 1);
+}
+
 // What is carried into each pass is kept where the way back reads it.
 TEST(Gradients, LoopsKeepWhatIsRead) {
   const auto results = [](const std::function<Tensor(Tensor, Tensor)>& next) {

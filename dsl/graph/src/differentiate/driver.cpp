@@ -127,7 +127,10 @@ std::vector<Tensor> Driver::backward(const std::vector<bool>& wanted, std::vecto
 void Driver::run_rule(NodeId id, const std::vector<bool>& active, std::vector<Tensor>& gradients, Adjoint& adjoint) {
   const Node node = builder_.body().nodes[id];
   bool reached = false;
-  for (uint32_t i = 0; i < node.result_count; ++i) reached = reached || gradients[node.first_result + i].valid();
+  for (uint32_t i = 0; i < node.result_count; ++i) {
+    const ValueId result = node.first_result + i;
+    reached = reached || (active[result] && gradients[result].valid());  // what does not move was copied as it is
+  }
   const GradientEntry& entry = gradient_entry(node.op);
   if (!reached || entry.kind == GradientKind::kNone) return;
   bool wants = false;
