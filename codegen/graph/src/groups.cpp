@@ -134,7 +134,7 @@ Grouper::Groups Grouper::reached(const Node& node) const {
   for (const ValueId operand : body_.operands_of(node)) {
     const NodeId number = operand == graph::kNoValue ? kNone : body_.values[operand].node;
     if (number == kNone) continue;
-    if (out_.group_of[number] != kNone) {
+    if (out_.group_of[number] != kNone && !is_read_through(number)) {
       out.insert(out_.group_of[number]);
     } else {
       out.insert(reach_[number].begin(), reach_[number].end());
@@ -550,10 +550,10 @@ void Grouper::need(NodeId number) {
 void Grouper::place_in_memory(NodeId number) {
   const Node& node = body_.nodes[number];
   const ValueId value = node.first_result;
-  if (out_.group_of[number] != kNone || !is_inlineable(node.op)) return;
+  if ((out_.group_of[number] != kNone && !is_read_through(number)) || !is_inlineable(node.op)) return;
   const Groups reach = reached(node);
   reach_[number] = reach;
-  if (!out_.in_memory[value]) return;
+  if (out_.group_of[number] != kNone || !out_.in_memory[value]) return;
   if (node.op == TensorOp::kConstant && std::get<std::vector<uint64_t>>(graph_.attrs(node)[2]).size() != 1) return;
   if (is_cat_of_many(graph_, node)) {
     const uint32_t own = add_group(Group::Form::kMap, type(body_.operands_of(node)[0]).shape, number);

@@ -5,9 +5,10 @@
 
 namespace kiln::test {
 
-std::string check_plan(const graph::Graph& graph, const std::vector<graph::Array>& inputs,
-                       const std::map<std::string, int64_t>& sizes, bool fuse, const std::string& target) {
-  auto plan = planner::plan_graph({graph, target, {.fuse = fuse}});
+std::string check_plan(const graph::PlanRequest& request, const std::vector<graph::Array>& inputs,
+                       const std::map<std::string, int64_t>& sizes) {
+  const graph::Graph& graph = request.graph;
+  auto plan = planner::plan_graph(request);
   if (!plan) return "plan: " + plan.error().message;
   auto expected = graph::evaluate(graph, inputs, sizes, {.check_indices = false});
   if (!expected) return "evaluator: " + expected.error().message;
@@ -16,6 +17,10 @@ std::string check_plan(const graph::Graph& graph, const std::vector<graph::Array
   auto wide = graph::evaluate(graph, inputs, sizes, {.check_indices = false, .wide = true});
   if (!wide) return "evaluator: " + wide.error().message;
   return difference(*actual, *expected, {.coarsest = coarsest_float(graph), .wide = *wide});
+}
+std::string check_plan(const graph::Graph& graph, const std::vector<graph::Array>& inputs,
+                       const std::map<std::string, int64_t>& sizes, bool fuse, const std::string& target) {
+  return check_plan({graph, target, {.fuse = fuse}}, inputs, sizes);
 }
 
 }  // namespace kiln::test

@@ -212,7 +212,59 @@ TEST_P(RandomPlan, IsTheEvaluators) {
   }
   EXPECT_GE(checked, count / 2);
 }
+
+// Any launch may turn out to have a kernel that cannot be compiled: its ops go apart then.
+TEST_P(RandomPlan, IsTheEvaluatorsWhenALaunchGoesApart) {
+  const char* asked = std::getenv("KILN_RANDOM_GRAPHS");
+  const int count = asked ? std::atoi(asked) / 16 : 6;
+  for (int i = 0; i < count && !HasFailure(); ++i) {
+    const uint64_t seed = static_cast<uint64_t>(GetParam()) * 1'000'000 + 500'000 + static_cast<uint64_t>(i);
+    random_graph::Options options;
+    options.nodes = 8 + static_cast<int>(seed % 16);
+    options.kernels = false;
+    options.elements = {graph::f32, graph::i32, graph::i1};
+    options.may = [](TensorOp op) {  // norms, of constants above all, show each rounding
+      return random_graph::is_comparable(op) && graph::info(op).family != graph::Family::kNorm;
+    };
+    auto made = random_graph::make(seed, options);
+    ASSERT_TRUE(made.ok()) << made.error().message;
+    graph::PlanRequest request{made->graph, "cuda:sm_90a", {}};
+    const auto plan = planner::plan_graph(request);
+    ASSERT_TRUE(plan) << plan.error().message;
+    for (const graph::PlannedLaunch& launch : plan->launches) {
+      if (launch.ops.size() < 2) continue;
+      request.options.apart = launch.ops;
+      const std::string wrong = check_plan(request, random_graph::inputs(*made, seed), made->sizes);
+      if (wrong.starts_with("evaluator")) break;  // as above
+      EXPECT_EQ(wrong, "") << "seed " << seed << "\n" << graph::print(made->graph);
+    }
+  }
+}
 INSTANTIATE_TEST_SUITE_P(Sixteen, RandomPlan, testing::Range(0, 16));
+
+// A view that had joined a reduction is read through by others: they need what it is a view of.
+TEST(Apart, EachLaunchOfANormWhoseResultIsCutUp) {
+  const auto def = graph::graph("cut", {input("x", f32, {12, 6}), input("w", f32, {8, 6})}, [](Tensor x, Tensor w) {
+    const Tensor y = linear(x, w);
+    const Tensor middle = y - mean(y, {0}, true);
+    const Tensor spread = mean(middle * middle, {0});
+    const Tensor normal = cast(middle * rsqrt(spread + 1e-5), graph::bf16);
+    const Tensor heads = reshape(normal, {3, 4, 2, 4});
+    const auto part = [&](int64_t from, int64_t to) {
+      return reshape(permute(graph::slice(heads, 3, from, to), {0, 2, 1, 3}), {6, 4, to - from});
+    };
+    return graph::Outputs{{"spread", spread}, {"q", permute(part(0, 2), {0, 2, 1})}, {"k", part(2, 4)}};
+  });
+  ASSERT_TRUE(def.ir()) << def.ir().error().message;
+  const random_graph::Case made{*def.ir(), {}};
+  graph::PlanRequest request{made.graph, "cuda:sm_90a", {}};
+  const auto plan = planner::plan_graph(request);
+  ASSERT_TRUE(plan) << plan.error().message;
+  for (const graph::PlannedLaunch& launch : plan->launches) {
+    request.options.apart = launch.ops;
+    EXPECT_EQ(check_plan(request, random_graph::inputs(made, 1), {}), "") << launch.ops.size() << " ops";
+  }
+}
 
 }  // namespace
 }  // namespace kiln::test
