@@ -18,7 +18,7 @@ void check_gated(const Product& p, Run run) {
     geglu.push_back(0.5 * g * (1 + std::tanh(std::sqrt(2 / M_PI) * (g + 0.044715 * g * g * g))) * v);
   }
   const Arguments in = {buffer(a), buffer(b), empty<Memory<T>>(swiglu.size()), int_of(p.m), int_of(p.n), int_of(p.k)};
-  const auto depth = static_cast<size_t>(p.k);
+  const auto depth = static_cast<size_t>(p.k) + 2;  // the gate, and the product with it
   run(kernels::matmul_swiglu<T>().ir(), p.config(), in,
       [&](const Arguments& out) { expect_product<T>(out[2], swiglu, depth); });
   run(kernels::matmul_geglu<T>().ir(), p.config(), in,

@@ -117,6 +117,14 @@ class TorchTest(unittest.TestCase):
         for view in (x, x.t(), x[::2], x[:, 1:5], x[:1].expand(4, 8)):
             self.same(call(view), view.relu().sum(1))
 
+    def test_strides_that_a_call_counts_on(self) -> None:
+        def picked(x: torch.Tensor) -> torch.Tensor:
+            return torch.as_strided(x + 1, (6,), (2,))
+        for x, stays in ((torch.randn(4, 3), 0), (torch.randn(3, 4).t(), 1)):
+            kiln_torch.reset_report()
+            self.same(torch.compile(picked, backend="kiln")(x), picked(x))
+            self.assertEqual(kiln_torch.report()["eager_calls"], stays)
+
     def test_mutated_inputs_are_written(self) -> None:
         def function(x: torch.Tensor) -> torch.Tensor:
             x.mul_(2)
