@@ -24,33 +24,44 @@ std::vector<ValueId> Driver::forward(const Body& body, std::span<const ValueId> 
 
 bool Driver::copy_node(const Body& body, const Node& node, std::vector<ValueId>& here, const std::vector<bool>& active,
                        const std::vector<bool>& useful) {
-  std::vector<ValueId> operands;
-  std::vector<bool> operand_active;
+  std::vector<ValueId>& operands = operands_;
+  operands.clear();
   for (const ValueId operand : body.operands_of(node)) {
     operands.push_back(operand == kNoValue ? kNoValue : here[operand]);
-    operand_active.push_back(operand != kNoValue && active[operand]);
   }
   bool on_the_way = false;
   for (uint32_t i = 0; i < node.result_count; ++i) {
     const ValueId result = node.first_result + i;
     on_the_way = on_the_way || (active[result] && (useful.empty() || useful[result]));
   }
-  AttrList attrs = source_.attrs(node);
-  if (on_the_way && node.op == kCall && !flag_attr(attrs, 1)) {
-    return inline_call(node, operands, here, operand_active);
+  AttrsId attrs = attrs_here(node.attrs);
+  if (on_the_way && node.op == kCall && !flag_attr(source_.attrs(node), 1)) {
+    std::vector<bool> operand_active;
+    for (const ValueId operand : body.operands_of(node)) {
+      operand_active.push_back(operand != kNoValue && active[operand]);
+    }
+    return inline_call(node, std::vector(operands), here, operand_active);
   }
-  if (on_the_way && node.op == kLoop && int_attr(attrs, 1) > 0) {
-    auto with = keeping(static_cast<BodyId>(int_attr(attrs, 0)), int_attr(attrs, 1));
+  if (on_the_way && node.op == kLoop && int_attr(source_.attrs(node), 1) > 0) {
+    AttrList kept = source_.attrs(node);
+    auto with = keeping(static_cast<BodyId>(int_attr(kept, 0)), int_attr(kept, 1));
     if (!with) return false;
-    attrs[0] = int64_t{*with};
+    kept[0] = int64_t{*with};
+    attrs = builder_.add_attrs(std::move(kept));
   }
-  auto results = builder_.add(node.op, operands, std::move(attrs), node.loc);
+  auto results = builder_.add_node(node.op, operands, attrs, node.loc);
   if (!results) {
     trace_.report(node.loc, results.error().message);
     return false;
   }
   for (uint32_t i = 0; i < node.result_count; ++i) here[node.first_result + i] = results->first + i;
   return true;
+}
+
+AttrsId Driver::attrs_here(AttrsId source) {
+  if (source >= attrs_.size()) attrs_.resize(source_.attr_lists.size(), kNone);
+  if (attrs_[source] == kNone) attrs_[source] = builder_.add_attrs(source_.attr_lists[source]);
+  return attrs_[source];
 }
 
 bool Driver::inline_call(const Node& node, std::span<const ValueId> operands, std::vector<ValueId>& here,

@@ -74,6 +74,7 @@ class Driver {
                  const std::vector<bool>& useful);
   bool inline_call(const Node& node, std::span<const ValueId> operands, std::vector<ValueId>& here,
                    const std::vector<bool>& operand_active);
+  AttrsId attrs_here(AttrsId source);
   // The loop's body with what it carries as further outputs.
   std::optional<BodyId> keeping(BodyId body, int64_t carried);
   // `adjoint` is memory that is used again from node to node.
@@ -86,6 +87,8 @@ class Driver {
   std::unordered_map<BodyId, BodyId> keeping_;  // original → with what it carries
   std::unordered_map<BodyId, KeptLoop> kept_;   // the other way
   std::vector<std::unique_ptr<Composite>> composites_;
+  std::vector<AttrsId> attrs_;     // by those of the source; kNone: not here yet
+  std::vector<ValueId> operands_;  // of the node that is copied: memory that is used again
 };
 
 }  // namespace kiln::graph

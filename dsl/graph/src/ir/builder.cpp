@@ -224,14 +224,19 @@ Result<GraphBuilder::Results> GraphBuilder::add(TensorOp op, std::span<const Val
     while (all.size() < table.size() && table[all.size()].optional) all.push_back(kNoValue);
     if (all.size() == table.size()) return add(op, all, std::move(attrs), loc);
   }
-  const uint32_t body_id = open_.back();
-  const AttrsId attrs_id = index_->attrs(graph_, with_default_attrs(op, std::move(attrs)));
-  Body& body = graph_.bodies[body_id];
+  return add_node(op, operands, add_attrs(with_default_attrs(op, std::move(attrs))), loc);
+}
+
+AttrsId GraphBuilder::add_attrs(AttrList attrs) { return index_->attrs(graph_, std::move(attrs)); }
+
+Result<GraphBuilder::Results> GraphBuilder::add_node(TensorOp op, std::span<const ValueId> operands, AttrsId attrs,
+                                                     Location loc) {
+  Body& body = graph_.bodies[open_.back()];
   NodeTable& nodes = index_->open.back().nodes;
-  const NodeTable::Key key = NodeTable::key(op, operands, attrs_id);
+  const NodeTable::Key key = NodeTable::key(op, operands, attrs);
   const auto known = nodes.find(key, [&](uint32_t id) {
     const Node& node = body.nodes[id];
-    return node.op == op && node.attrs == attrs_id && NodeTable::same(op, body.operands_of(node), operands);
+    return node.op == op && node.attrs == attrs && NodeTable::same(op, body.operands_of(node), operands);
   });
   if (known) return Results{body.nodes[*known].first_result, body.nodes[*known].result_count};
   index_->operands.clear();
@@ -240,10 +245,10 @@ Result<GraphBuilder::Results> GraphBuilder::add(TensorOp op, std::span<const Val
       return internal_error(info(op).name + ": an operand of another body");
     index_->operands.push_back(operand == kNoValue ? kNone : body.values[operand].type);
   }
-  if (auto inferred = index_->infer(graph_, op, attrs_id); !inferred) return inferred.error();
+  if (auto inferred = index_->infer(graph_, op, attrs); !inferred) return inferred.error();
   const auto id = static_cast<NodeId>(body.nodes.size());
   const Node node{op,
-                  attrs_id,
+                  attrs,
                   static_cast<uint32_t>(body.operands.size()),
                   static_cast<uint32_t>(operands.size()),
                   static_cast<ValueId>(body.values.size()),

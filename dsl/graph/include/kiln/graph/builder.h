@@ -74,6 +74,10 @@ class GraphBuilder {
     uint32_t count;
   };
   Result<Results> add(TensorOp op, std::span<const ValueId> operands, AttrList attrs = {}, Location loc = {});
+  // The same of attributes that are complete and in the graph already, and of all operands. Nodes of another graph are
+  // copied so, whose attributes are few beside them.
+  Result<Results> add_node(TensorOp op, std::span<const ValueId> operands, AttrsId attrs, Location loc);
+  AttrsId add_attrs(AttrList attrs);
   // Of an op of one result.
   Result<ValueId> add_one(TensorOp op, std::span<const ValueId> operands, AttrList attrs = {}, Location loc = {});
   Result<uint32_t> add_kernel(TileKernel kernel);
