@@ -116,6 +116,14 @@ TEST(SizeOnNvidia, WhatIsComputedByElementNeedsNoPlaceForEachTile) {
   for (const std::string& term : terms) y = k.op("mul " + y + ", " + term);
   k.line("store " + k.pointers("%p", {128, 256}) + ", " + y);
   EXPECT_EQ(refusal_of(parse_kernel(k.text()), {{"num_warps", 8}}, kHopper), "");
+  const auto copy = [](int64_t elements) {
+    TextKernel copied("%p: ptr<f32>, %q: ptr<f32>");
+    copied.line("store " + copied.pointers("%q", {elements}) + ", " +
+                copied.op("neg " + copied.op("load " + copied.pointers("%p", {elements}))));
+    return parse_kernel(copied.text());
+  };
+  EXPECT_EQ(refusal_of(copy(1 << 14), {{"num_warps", 1}}, kHopper), "") << "512 of a thread";
+  EXPECT_THAT(refusal_of(copy(1 << 16), {{"num_warps", 1}}, kHopper), HasSubstr("hold 2048 registers of tiles"));
 }
 
 // Reductions stand beside each other to share their waits, as far as a thread has registers for what they reduce.

@@ -20,6 +20,8 @@ constexpr int64_t kMostRegisters = 256;
 // parts, so that some of the fastest configs that were measured hold half as much again by it. ptxas takes 10 s of a
 // softmax that holds 512 words where there are 255 registers, and spills nearly all.
 constexpr int64_t most_words(int64_t registers) { return 2 * registers; }
+// Of a thread, of one tile, where elements are computed one by one: they are as many ops in a row.
+constexpr int64_t kMostElements = 1024;
 constexpr int kMostWarps = 32;
 // What a thread takes beside its tiles: addresses and the loop. ptxas asks for 154 for 128 sums of a product.
 constexpr int64_t kBesideTiles = 26;
@@ -54,7 +56,7 @@ class Lifetimes {
       if (last_[id] == kNever || !placement_.home[id]) continue;
       const int64_t words = words_of(id);
       if (by_element_[id]) {
-        if (words > out.words) out = {ops_[made_[id].op].op, words};
+        if (words > kMostElements && words > out.words) out = {ops_[made_[id].op].op, words};
         continue;
       }
       change[made_[id].op] += words;

@@ -16,8 +16,8 @@ struct HeldTiles {
 };
 // In the order in which the ops stand, each of them for its whole tile.
 HeldTiles most_held(const dsl::Kernel& kernel, const Placement& placement);
-// In whatever order an assembler finds: what is computed, and used, element by element needs no place for its tile. A
-// lower bound, and no less than the largest tile.
+// In whatever order an assembler finds: what is computed, and used, element by element needs no place for its tile,
+// unless a thread had thousands of them to compute. A lower bound.
 HeldTiles surely_held(const dsl::Kernel& kernel, const Placement& placement);
 
 // More than any thread has registers for.
