@@ -23,15 +23,15 @@ struct Wide {
 };
 
 void relu_rule(Adjoint& a) { a.give(0, where(a.x() > 0, a.g(), 0)); }
-void leaky_rule(Adjoint& a) { a.give(0, where(a.x() > 0, a.g(), a.g() * float_attr(a.attrs, 0))); }
+void leaky_rule(Adjoint& a) { a.give(0, where(a.x() > 0, a.g(), a.g() * float_attr(a.attrs(), 0))); }
 void elu_rule(Adjoint& a) {
   // The part below 0 overflows nowhere, for an infinity would come back as NaN in second derivatives.
   const Tensor positive = a.x() > 0;
-  const Tensor slope = exp(where(positive, 0, a.x())) * float_attr(a.attrs, 0);
+  const Tensor slope = exp(where(positive, 0, a.x())) * float_attr(a.attrs(), 0);
   a.give(0, where(positive, a.g(), a.g() * slope));
 }
 void clamp_rule(Adjoint& a) {
-  const Tensor low = number_like(a.x(), float_attr(a.attrs, 0)), high = number_like(a.x(), float_attr(a.attrs, 1));
+  const Tensor low = number_like(a.x(), float_attr(a.attrs(), 0)), high = number_like(a.x(), float_attr(a.attrs(), 1));
   const Tensor inside = (a.x() >= low) & (a.x() <= high);
   a.give(0, where(inside, a.g(), 0));
 }
@@ -59,7 +59,7 @@ void gelu_tanh(Adjoint& a) {
   const Tensor slope = (1 - t * t) * (square * (3 * c) + 1) * k;
   Wide::give(a, w.g * ((t + 1) * 0.5 + x * slope * 0.5));
 }
-void gelu_rule(Adjoint& a) { return enum_attr<GeluKind>(a.attrs, 0) == GeluKind::kErf ? gelu_erf(a) : gelu_tanh(a); }
+void gelu_rule(Adjoint& a) { return enum_attr<GeluKind>(a.attrs(), 0) == GeluKind::kErf ? gelu_erf(a) : gelu_tanh(a); }
 void softplus_rule(Adjoint& a) { a.give(0, a.g() * sigmoid(a.x())); }
 void mish_rule(Adjoint& a) {
   const Wide w(a);

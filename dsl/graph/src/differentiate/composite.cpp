@@ -37,7 +37,7 @@ Result<Graph> one_node(const Graph& around, const Adjoint& adjoint, const std::v
     if (!value) return value.error();
     operands.push_back(*value);
   }
-  auto results = builder.add(adjoint.op, operands, adjoint.attrs, loc);
+  auto results = builder.add(adjoint.op, operands, adjoint.attrs(), loc);
   if (!results) return results.error();
   for (uint32_t i = 0; i < results->count; ++i) {
     if (!adjoint.has_g(i)) continue;
@@ -73,7 +73,7 @@ const Graph* Driver::composite(const Adjoint& adjoint) {
   }
   for (const auto& known : composites_) {
     if (known->op == adjoint.op && known->wanted == adjoint.wanted && known->given == given(adjoint) &&
-        same(known->attrs, adjoint.attrs) && known->types == types) {
+        same(known->attrs, adjoint.attrs()) && known->types == types) {
       return &known->graph;
     }
   }
@@ -83,7 +83,7 @@ const Graph* Driver::composite(const Adjoint& adjoint) {
     return nullptr;
   }
   composites_.push_back(std::make_unique<Composite>(
-      Composite{adjoint.op, adjoint.attrs, std::move(types), adjoint.wanted, given(adjoint), std::move(*graph)}));
+      Composite{adjoint.op, adjoint.attrs(), std::move(types), adjoint.wanted, given(adjoint), std::move(*graph)}));
   return &composites_.back()->graph;
 }
 

@@ -43,7 +43,7 @@ Tensor dot_gradient(Adjoint& a, bool of_a) {
   const ElementType type = product_type(own.element(), a.g().element());
   const Tensor product =
       a.emit(kDot, {cast(a.g(), type), cast(other, type)},
-             {counting(0, batches), other_batch, g_other, other_free, own.element(), int_attr(a.attrs, 5)});
+             {counting(0, batches), other_batch, g_other, other_free, own.element(), int_attr(a.attrs(), 5)});
   // Now: batch axes, own free ones, then the contracted ones in the order that the other operand has them.
   std::vector<std::pair<int64_t, int64_t>> pairs;
   for (size_t i = 0; i < contract.size(); ++i) pairs.emplace_back(other_contract[i], contract[i]);
@@ -100,7 +100,7 @@ struct ConvForm {
 };
 
 void conv_rule(Adjoint& a) {
-  const ConvForm form{a, a.attrs};
+  const ConvForm form{a, a.attrs()};
   if (a.wants(0)) a.give(0, form.input(a.g(), a.x(1), a.x(0)));
   if (a.wants(1)) a.give(1, form.weight(a.x(0), a.g(), a.x(1)));
   if (!a.wants(2)) return;
@@ -109,12 +109,12 @@ void conv_rule(Adjoint& a) {
   a.give(2, sum_axes(a.g(), axes));
 }
 void conv_input_rule(Adjoint& a) {
-  const ConvForm form{a, {a.attrs.begin() + 1, a.attrs.end()}};
+  const ConvForm form{a, {a.attrs().begin() + 1, a.attrs().end()}};
   if (a.wants(0)) a.give(0, form.forward(a.g(), a.x(1)));
   if (a.wants(1)) a.give(1, form.weight(a.g(), a.x(0), a.x(1)));
 }
 void conv_weight_rule(Adjoint& a) {
-  const ConvForm form{a, {a.attrs.begin() + 1, a.attrs.end()}};
+  const ConvForm form{a, {a.attrs().begin() + 1, a.attrs().end()}};
   if (a.wants(0)) a.give(0, form.input(a.x(1), a.g(), a.x(0)));
   if (a.wants(1)) a.give(1, form.forward(a.x(0), a.g()));
 }

@@ -13,7 +13,7 @@ namespace {
 
 using enum TensorOp;
 
-BodyId body_attr(const Adjoint& a, size_t attr) { return static_cast<BodyId>(int_attr(a.attrs, attr)); }
+BodyId body_attr(const Adjoint& a, size_t attr) { return static_cast<BodyId>(int_attr(a.attrs(), attr)); }
 
 // A body on the way back, from its inputs to its outputs.
 class BackwardBody {
@@ -148,9 +148,9 @@ class LoopGradient {
       : a_(a),
         kept_(a.driver->kept(body_attr(a, 0), a.results.size())),
         body_(a.driver->source().bodies[kept_.original]),
-        carried_(static_cast<size_t>(int_attr(a.attrs, 1))),
-        scanned_(static_cast<size_t>(int_attr(a.attrs, 2))),
-        moves_(a.driver->loop_inputs(kept_.original, int_attr(a.attrs, 1), a.wanted)) {}
+        carried_(static_cast<size_t>(int_attr(a.attrs(), 1))),
+        scanned_(static_cast<size_t>(int_attr(a.attrs(), 2))),
+        moves_(a.driver->loop_inputs(kept_.original, int_attr(a.attrs(), 1), a.wanted)) {}
 
   void run() {
     BackwardBody back(a_, body_);
@@ -214,7 +214,7 @@ class LoopGradient {
     }
     const std::vector<Tensor> results = a_.trace().emit_all(
         kLoop, operands,
-        {int64_t{id}, static_cast<int64_t>(carried), still_scanned, a_.attrs[3], int64_t{!flag_attr(a_.attrs, 4)}},
+        {int64_t{id}, static_cast<int64_t>(carried), still_scanned, a_.attrs()[3], int64_t{!flag_attr(a_.attrs(), 4)}},
         SourceLocation());
     if (results.empty()) return;
     size_t next = 0;
@@ -240,7 +240,7 @@ class LoopGradient {
 void loop_rule(Adjoint& a) { LoopGradient(a).run(); }
 
 void kernel_rule(Adjoint& a) {
-  const TileKernel& kernel = a.trace().graph().kernels[static_cast<size_t>(int_attr(a.attrs, 0))];
+  const TileKernel& kernel = a.trace().graph().kernels[static_cast<size_t>(int_attr(a.attrs(), 0))];
   if (kernel.gradient == kNone) {
     return a.trace().report(a.loc, "kernel: @" + kernel.name + " has no gradient; give one where the kernel is used");
   }

@@ -24,7 +24,7 @@ using enum TensorOp;
 // A body that combines scalars, and what is asked for of it.
 class Combination {
  public:
-  explicit Combination(Adjoint& a) : a_(a), id_(static_cast<BodyId>(int_attr(a.attrs, 0))) {}
+  explicit Combination(Adjoint& a) : a_(a), id_(static_cast<BodyId>(int_attr(a.attrs(), 0))) {}
 
   size_t count() const { return body().outputs.size(); }
   bool is_float(size_t i) const { return dsl::is_float(type(i).element); }
@@ -270,7 +270,11 @@ void reduce_custom_rule(Adjoint& a) { ReduceGradient(a).run(); }
 class ScanGradient {
  public:
   explicit ScanGradient(Adjoint& a)
-      : a_(a), combine_(a), reverse_(flag_attr(a.attrs, 2)), shape_(a.extents(a.x())), to_front_{int_attr(a.attrs, 1)} {
+      : a_(a),
+        combine_(a),
+        reverse_(flag_attr(a.attrs(), 2)),
+        shape_(a.extents(a.x())),
+        to_front_{int_attr(a.attrs(), 1)} {
     for (int64_t i = 0; i < static_cast<int64_t>(shape_.size()); ++i) {
       if (i != to_front_[0]) to_front_.push_back(i);
     }

@@ -93,7 +93,7 @@ std::optional<BodyId> Driver::keeping(BodyId id, int64_t carried) {
     operands.clear();
     for (const ValueId operand : body.operands_of(node))
       operands.push_back(operand == kNoValue ? kNoValue : here[operand]);
-    auto results = builder_.add(node.op, operands, source_.attrs(node), node.loc);
+    auto results = builder_.add_node(node.op, operands, attrs_here(node.attrs), node.loc);
     fine = check(results);
     for (uint32_t k = 0; fine && k < node.result_count; ++k) here[node.first_result + k] = results->first + k;
   }
@@ -156,7 +156,7 @@ void Driver::run_rule(NodeId id, const std::vector<bool>& active, std::vector<Te
   if (!wants) return;
   adjoint.op = node.op;
   adjoint.loc = node.loc;
-  adjoint.attrs = builder_.graph().attr_lists[node.attrs];  // a copy: rules add to the lists
+  adjoint.attr_list = &list_of(node.attrs);
   adjoint.results.clear();
   adjoint.result_gradients.clear();
   for (uint32_t i = 0; i < node.result_count; ++i) {
@@ -177,6 +177,13 @@ void Driver::run_rule(NodeId id, const std::vector<bool>& active, std::vector<Te
     Tensor& sum = gradients[adjoint.operands[i].id()];
     sum = sum.valid() ? sum + adjoint.gradients[i] : adjoint.gradients[i];
   }
+}
+
+// A copy that stays where it is.
+const AttrList& Driver::list_of(AttrsId id) {
+  if (id >= lists_.size()) lists_.resize(builder_.graph().attr_lists.size());
+  if (!lists_[id]) lists_[id] = std::make_unique<const AttrList>(builder_.graph().attr_lists[id]);
+  return *lists_[id];
 }
 
 Driver::KeptLoop Driver::kept(BodyId body, size_t results) const {

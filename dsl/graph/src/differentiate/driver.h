@@ -75,6 +75,7 @@ class Driver {
   bool inline_call(const Node& node, std::span<const ValueId> operands, std::vector<ValueId>& here,
                    const std::vector<bool>& operand_active);
   AttrsId attrs_here(AttrsId source);
+  const AttrList& list_of(AttrsId id);
   // The loop's body with what it carries as further outputs.
   std::optional<BodyId> keeping(BodyId body, int64_t carried);
   // `adjoint` is memory that is used again from node to node.
@@ -87,8 +88,9 @@ class Driver {
   std::unordered_map<BodyId, BodyId> keeping_;  // original → with what it carries
   std::unordered_map<BodyId, KeptLoop> kept_;   // the other way
   std::vector<std::unique_ptr<Composite>> composites_;
-  std::vector<AttrsId> attrs_;     // by those of the source; kNone: not here yet
-  std::vector<ValueId> operands_;  // of the node that is copied: memory that is used again
+  std::vector<std::unique_ptr<const AttrList>> lists_;  // by id of the graph that is built: those of rules
+  std::vector<AttrsId> attrs_;                          // by those of the source; kNone: not here yet
+  std::vector<ValueId> operands_;                       // of the node that is copied: memory that is used again
 };
 
 }  // namespace kiln::graph

@@ -19,14 +19,14 @@ class Places {
   Tensor read(const Tensor& x) const {
     std::vector<Tensor> operands = {x};
     operands.insert(operands.end(), indices_.begin(), indices_.end());
-    return a_.emit(along_axis_ ? kGather : kIndex, operands, {a_.attrs[0]});
+    return a_.emit(along_axis_ ? kGather : kIndex, operands, {a_.attrs()[0]});
   }
   Tensor put(const Tensor& x, const Tensor& values, ScatterKind kind) const {
     std::vector<Tensor> operands = {x};
     if (!along_axis_) operands.push_back(values);
     operands.insert(operands.end(), indices_.begin(), indices_.end());
     if (along_axis_) operands.push_back(values);
-    return a_.emit(along_axis_ ? kScatter : kIndexPut, operands, {a_.attrs[0], static_cast<int64_t>(kind)});
+    return a_.emit(along_axis_ ? kScatter : kIndexPut, operands, {a_.attrs()[0], static_cast<int64_t>(kind)});
   }
 
  private:
@@ -89,7 +89,7 @@ void least_rule(Adjoint& a, const Places& at, size_t values) {
 void put_rule(Adjoint& a) {
   const Places at(a);
   const size_t values = a.op == kScatter ? 2 : 1;
-  switch (enum_attr<ScatterKind>(a.attrs, 1)) {
+  switch (enum_attr<ScatterKind>(a.attrs(), 1)) {
     case ScatterKind::kSet:
       return set_rule(a, at, values);
     case ScatterKind::kAdd:
@@ -110,7 +110,7 @@ void embedding_rule(Adjoint& a) {
 
 // Each element back to where it came from.
 void order_rule(Adjoint& a) {
-  const int64_t axis = int_attr(a.attrs, a.op == kSort ? 0 : 1);
+  const int64_t axis = int_attr(a.attrs(), a.op == kSort ? 0 : 1);
   if (!a.has_g(0)) return;
   a.give(0, a.emit(kScatter, {zeros_like(a.x()), a.y(1), a.g(0)}, {axis, static_cast<int64_t>(ScatterKind::kAdd)}));
 }

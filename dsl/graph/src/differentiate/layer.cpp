@@ -9,9 +9,9 @@ using enum TensorOp;
 // softmax less the target's distribution, for each row that counts.
 void cross_entropy_rule(Adjoint& a) {
   const Tensor &logits = a.x(0), &targets = a.x(1);
-  const auto reduction = enum_attr<LossReduction>(a.attrs, 0);
-  const int64_t ignore = int_attr(a.attrs, 1);
-  const double smoothing = float_attr(a.attrs, 2);
+  const auto reduction = enum_attr<LossReduction>(a.attrs(), 0);
+  const int64_t ignore = int_attr(a.attrs(), 1);
+  const double smoothing = float_attr(a.attrs(), 2);
   const std::vector<Expr> shape = a.extents(logits);
   const int last = static_cast<int>(shape.size()) - 1;
   const ElementType type = logits.element();
@@ -31,12 +31,12 @@ void cross_entropy_rule(Adjoint& a) {
 }
 
 // The same places stay.
-void dropout_rule(Adjoint& a) { a.give(0, a.emit(kDropout, {a.g(), a.x(1), a.x(2)}, a.attrs)); }
-void triangle_rule(Adjoint& a) { a.give(0, a.emit(kTriangle, {a.g()}, a.attrs)); }
+void dropout_rule(Adjoint& a) { a.give(0, a.emit(kDropout, {a.g(), a.x(1), a.x(2)}, a.attrs())); }
+void triangle_rule(Adjoint& a) { a.give(0, a.emit(kTriangle, {a.g()}, a.attrs())); }
 // Turned back by the same angles.
 void rope_rule(Adjoint& a) {
   if (a.wants(1) || a.wants(2)) return decomposed_rule(a);
-  a.give(0, a.emit(kRope, {a.g(), a.x(1), -a.x(2)}, a.attrs));
+  a.give(0, a.emit(kRope, {a.g(), a.x(1), -a.x(2)}, a.attrs()));
 }
 
 }  // namespace

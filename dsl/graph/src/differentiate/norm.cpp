@@ -13,9 +13,9 @@ Tensor sum_along(const Tensor& x, int64_t axis) { return sum(x, {static_cast<int
 
 void softmax_rule(Adjoint& a) {
   const Tensor weighed = a.g() * a.y();
-  a.give(0, weighed - a.y() * sum_along(weighed, int_attr(a.attrs, 0)));
+  a.give(0, weighed - a.y() * sum_along(weighed, int_attr(a.attrs(), 0)));
 }
-void log_softmax_rule(Adjoint& a) { a.give(0, a.g() - exp(a.y()) * sum_along(a.g(), int_attr(a.attrs, 0))); }
+void log_softmax_rule(Adjoint& a) { a.give(0, a.g() - exp(a.y()) * sum_along(a.g(), int_attr(a.attrs(), 0))); }
 
 // A norm over the last axes, in f32 below 64 bits, as its forward part.
 struct LastAxes {
@@ -24,7 +24,7 @@ struct LastAxes {
 
   explicit LastAxes(Adjoint& a) {
     const size_t rank = a.extents(a.x()).size();
-    const size_t first = rank - static_cast<size_t>(int_attr(a.attrs, 0));
+    const size_t first = rank - static_cast<size_t>(int_attr(a.attrs(), 0));
     for (size_t i = 0; i < rank; ++i) (i < first ? rows : normalised).push_back(static_cast<int64_t>(i));
     const ElementType type = a.x().element() == f64 ? f64 : f32;
     x = cast(a.x(), type);
@@ -38,7 +38,7 @@ void layer_norm_rule(Adjoint& a) {
   const LastAxes norm(a);
   const Tensor centred = norm.x - norm.mean_of(a, norm.x);
   const Tensor scale =
-      rsqrt(norm.mean_of(a, centred * centred) + number_like(norm.mean_of(a, norm.x), float_attr(a.attrs, 1)));
+      rsqrt(norm.mean_of(a, centred * centred) + number_like(norm.mean_of(a, norm.x), float_attr(a.attrs(), 1)));
   const Tensor normal = centred * scale;
   if (a.wants(0)) {
     const Tensor rest = norm.weighed - norm.mean_of(a, norm.weighed) - normal * norm.mean_of(a, norm.weighed * normal);
@@ -51,7 +51,7 @@ void layer_norm_rule(Adjoint& a) {
 void rms_norm_rule(Adjoint& a) {
   const LastAxes norm(a);
   const Tensor square = norm.mean_of(a, norm.x * norm.x);
-  const Tensor scale = rsqrt(square + number_like(square, float_attr(a.attrs, 1)));
+  const Tensor scale = rsqrt(square + number_like(square, float_attr(a.attrs(), 1)));
   const Tensor normal = norm.x * scale;
   if (a.wants(0)) {
     const Tensor rest = norm.weighed - normal * norm.mean_of(a, norm.weighed * normal);

@@ -28,7 +28,7 @@ void reduce_rule(Adjoint& a) {
   const std::vector<int64_t>& axes = a.ints(1);
   const std::vector<Expr> whole = a.extents(a.x());
   const Tensor g = restore(a.g(), whole, axes);
-  switch (enum_attr<ReduceKind>(a.attrs, 0)) {
+  switch (enum_attr<ReduceKind>(a.attrs(), 0)) {
     case ReduceKind::kSum:
       return a.give(0, g);
     case ReduceKind::kProd:
@@ -53,7 +53,7 @@ void variance_rule(Adjoint& a) {
   const std::vector<int64_t>& axes = a.ints(0);
   const std::vector<Expr> whole = a.extents(a.x());
   const Tensor mean = a.emit(kMean, {a.x()}, {axes, int64_t{1}});
-  const Tensor count = count_of(whole, axes, a.g().element()) - static_cast<double>(int_attr(a.attrs, 1));
+  const Tensor count = count_of(whole, axes, a.g().element()) - static_cast<double>(int_attr(a.attrs(), 1));
   a.give(0, restore(a.g() * 2 / count, whole, axes) * (a.x() - mean));
 }
 void logsumexp_rule(Adjoint& a) {
@@ -112,9 +112,9 @@ Tensor extreme_scan(Adjoint& a, const Tensor& x, const Tensor& g, ReduceKind kin
 }
 
 void scan_rule(Adjoint& a) {
-  const auto kind = enum_attr<ReduceKind>(a.attrs, 0);
-  const int64_t axis = int_attr(a.attrs, 1);
-  const bool reverse = flag_attr(a.attrs, 2), exclusive = flag_attr(a.attrs, 3);
+  const auto kind = enum_attr<ReduceKind>(a.attrs(), 0);
+  const int64_t axis = int_attr(a.attrs(), 1);
+  const bool reverse = flag_attr(a.attrs(), 2), exclusive = flag_attr(a.attrs(), 3);
   switch (kind) {
     case ReduceKind::kSum:
       return a.give(0, scan_of(a.g(), kind, axis, !reverse, exclusive));

@@ -23,7 +23,7 @@ using Extents = std::vector<Expr>;
 class Adjoint {
  public:
   TensorOp op;
-  AttrList attrs;
+  const AttrList* attr_list;  // outlives the rule, which may add to the lists of the graph
   Location loc;
   std::vector<Tensor> operands, results;  // absent operands are Trace::absent()
   std::vector<Tensor> result_gradients;   // invalid where nothing depends on the result
@@ -31,6 +31,7 @@ class Adjoint {
   std::vector<Tensor> gradients;          // by operand; invalid: none
   Driver* driver = nullptr;
 
+  const AttrList& attrs() const { return *attr_list; }
   const Tensor& x(size_t i = 0) const { return operands[i]; }
   const Tensor& y(size_t i = 0) const { return results[i]; }
   bool has_g(size_t i) const { return result_gradients[i].valid(); }
@@ -51,7 +52,7 @@ class Adjoint {
   Tensor emit(TensorOp with, const std::vector<Tensor>& of, AttrList list = {}) const {
     return trace().emit(with, of, std::move(list), SourceLocation());
   }
-  const std::vector<int64_t>& ints(size_t attr) const { return ints_attr(attrs, attr); }
+  const std::vector<int64_t>& ints(size_t attr) const { return ints_attr(*attr_list, attr); }
 };
 
 // --- pieces of rules ---

@@ -47,7 +47,7 @@ Tensor take_steps(Adjoint& a, const Tensor& g, size_t axis, const Expr& start, i
 // A pad with step - 1 elements between, where what is behind the last one is known not to be negative.
 void slice_rule(Adjoint& a) {
   const std::vector<Expr> whole = a.extents(a.x());
-  const std::vector<Expr>&start = shape_attr(a.attrs, 0), &end = shape_attr(a.attrs, 1);
+  const std::vector<Expr>&start = shape_attr(a.attrs(), 0), &end = shape_attr(a.attrs(), 1);
   const std::span<const DimInfo> dims = a.trace().graph().dims;
   const size_t rank = whole.size();
   std::vector<Expr> low(rank), high(rank);
@@ -74,7 +74,7 @@ void slice_rule(Adjoint& a) {
 // A slice with steps, where the extent is known not to be 0: of none it would not be known to give none.
 void pad_rule(Adjoint& a) {
   const std::vector<Expr> inside = a.extents(a.x());
-  const std::vector<Expr>& low = shape_attr(a.attrs, 0);
+  const std::vector<Expr>& low = shape_attr(a.attrs(), 0);
   const std::vector<int64_t>& inner = a.ints(2);
   const std::span<const DimInfo> dims = a.trace().graph().dims;
   if (a.wants(0)) {
@@ -93,13 +93,13 @@ void pad_rule(Adjoint& a) {
   }
   if (a.wants(1)) {
     const Tensor x_there = a.emit(kFull, {}, {i1, inside, Literal{1}});
-    const Tensor is_x = a.emit(kPad, {x_there, zeros_of({i1, {}})}, a.attrs);
+    const Tensor is_x = a.emit(kPad, {x_there, zeros_of({i1, {}})}, a.attrs());
     a.give(1, sum(where(is_x, 0, a.g())));
   }
 }
 
 void cat_rule(Adjoint& a) {
-  const auto axis = static_cast<size_t>(int_attr(a.attrs, 0));
+  const auto axis = static_cast<size_t>(int_attr(a.attrs(), 0));
   Expr start;
   for (size_t i = 0; i < a.operands.size(); ++i) {
     const Expr end = start + a.extents(a.x(i))[axis];

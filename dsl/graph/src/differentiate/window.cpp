@@ -18,14 +18,14 @@ Tensor window_place(const Tensor& x, const AttrList& attrs) {
   return enum_attr<WindowKind>(attrs, 0) == WindowKind::kSum ? zeros_like(x) : x;
 }
 
-void window_rule(Adjoint& a) { a.give(0, a.emit(kWindowSpread, {window_place(a.x(), a.attrs), a.g()}, a.attrs)); }
+void window_rule(Adjoint& a) { a.give(0, a.emit(kWindowSpread, {window_place(a.x(), a.attrs()), a.g()}, a.attrs())); }
 
 // x only says where the greatest stand, which small steps do not change.
 void spread_rule(Adjoint& a) {
   if (!a.wants(1)) return;
-  const bool sums = enum_attr<WindowKind>(a.attrs, 0) == WindowKind::kSum;
-  a.give(1, sums ? a.emit(kWindow, {a.g()}, a.attrs)
-                 : a.emit(kWindowPick, {a.x(), a.g()}, with_kind(a.attrs, pick_kind(a.attrs))));
+  const bool sums = enum_attr<WindowKind>(a.attrs(), 0) == WindowKind::kSum;
+  a.give(1, sums ? a.emit(kWindow, {a.g()}, a.attrs())
+                 : a.emit(kWindowPick, {a.x(), a.g()}, with_kind(a.attrs(), pick_kind(a.attrs()))));
 }
 // In a type that has the order of x and the precision of t.
 void pick_rule(Adjoint& a) {
@@ -33,7 +33,7 @@ void pick_rule(Adjoint& a) {
   const ElementType x = a.x(0).element(), t = a.x(1).element();
   const ElementType type = x == t ? x : x == f64 || t == f64 || !dsl::is_float(x) ? f64 : f32;
   const Tensor spread =
-      a.emit(kWindowSpread, {cast(a.x(0), type), cast(a.g(), type)}, with_kind(a.attrs, int_attr(a.attrs, 0) + 1));
+      a.emit(kWindowSpread, {cast(a.x(0), type), cast(a.g(), type)}, with_kind(a.attrs(), int_attr(a.attrs(), 0) + 1));
   a.give(1, cast(spread, t));
 }
 
@@ -53,7 +53,7 @@ void max_pool_rule(Adjoint& a) { a.give(0, a.emit(kWindowSpread, {a.x(), a.g()},
 void avg_pool_rule(Adjoint& a) {
   const AttrList window = pool_window(a, WindowKind::kSum);
   Tensor over;
-  if (flag_attr(a.attrs, 4)) {
+  if (flag_attr(a.attrs(), 4)) {
     double count = 1;
     for (const int64_t size : a.ints(0)) count *= static_cast<double>(size);
     over = a.g() / count;
@@ -65,10 +65,10 @@ void avg_pool_rule(Adjoint& a) {
 }
 
 void resize_rule(Adjoint& a) {
-  const size_t count = shape_attr(a.attrs, 0).size();
+  const size_t count = shape_attr(a.attrs(), 0).size();
   std::vector<Expr> from = a.extents(a.x());
   from.erase(from.begin(), from.end() - static_cast<ptrdiff_t>(count));
-  a.give(0, a.emit(a.op == kResize ? kResizeSpread : kResize, {a.g()}, {from, a.attrs[1], a.attrs[2]}));
+  a.give(0, a.emit(a.op == kResize ? kResizeSpread : kResize, {a.g()}, {from, a.attrs()[1], a.attrs()[2]}));
 }
 
 }  // namespace

@@ -52,8 +52,6 @@ std::span<const OpInfo> op_table() {
   return table;
 }
 
-const OpInfo& info(TensorOp op) { return op_table()[static_cast<size_t>(op)]; }
-
 std::optional<TensorOp> parse_op(std::string_view name) {
   for (const OpInfo& op : op_table()) {
     if (op.name == name) return op.op;

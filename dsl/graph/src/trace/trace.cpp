@@ -95,19 +95,18 @@ bool Trace::usable(const Tensor& tensor, std::string_view what, const SourceLoca
     report(loc, std::string(what) + ": a tensor of another graph");
     return false;
   }
-  if (!level(tensor.body())) {
+  const size_t made = level(tensor.body());
+  if (made == 0) {
     const BodyNote& note = notes_[tensor.body()];
     report(loc, std::string(what) + ": a tensor made inside the " + note.what + " at " + place_text(note) +
                     " is used outside of it; let its function return it");
     return false;
   }
-  if (level(tensor.body()) < open_.size()) {
-    for (size_t i = level(tensor.body()); i < open_.size(); ++i) {
-      if (open_[i].outside == Outside::kCaptured) continue;
-      report(loc, std::string(what) + ": a tensor from outside of the " + notes_[open_[i].serial].what +
-                      ", whose function sees nothing but what it is given");
-      return false;
-    }
+  for (size_t i = made; i < open_.size(); ++i) {
+    if (open_[i].outside == Outside::kCaptured) continue;
+    report(loc, std::string(what) + ": a tensor from outside of the " + notes_[open_[i].serial].what +
+                    ", whose function sees nothing but what it is given");
+    return false;
   }
   return true;
 }

@@ -95,7 +95,10 @@ struct OpInfo {
 
 // By TensorOp. Thread-safe.
 std::span<const OpInfo> op_table();
-const OpInfo& info(TensorOp op);
+inline const OpInfo& info(TensorOp op) {
+  static const std::span<const OpInfo> table = op_table();
+  return table[static_cast<size_t>(op)];
+}
 std::optional<TensorOp> parse_op(std::string_view name);
 // Place of an attribute in the op's list, by name; the name must be one of the op's.
 size_t attr_index(TensorOp op, std::string_view name);
