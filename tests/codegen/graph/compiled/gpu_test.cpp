@@ -1,8 +1,10 @@
-// Plans whose kernels are compiled for AMD GPUs and executed by the emulator of their machine code, beside the
-// evaluator. Each graph at three sizes of its dims from one plan: every op of the table, and random graphs.
-// KILN_RANDOM_GRAPHS says how many of these there are, KILN_TEST_TARGETS=amd:gfx90a for which processor.
+// Plans whose kernels are compiled for GPUs and executed by emulators, beside the evaluator: the machine code of AMD's,
+// and what is lowered for NVIDIA's, whose accesses and waits are looked at. Each graph at three sizes of its dims from
+// one plan: every op of the table, and random graphs. KILN_RANDOM_GRAPHS says how many of these there are,
+// KILN_TEST_TARGETS=cuda:sm_90a for which processor.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "amd_device.h"
@@ -27,11 +29,24 @@ uint64_t count_of(uint64_t usual) {
 }
 
 std::string target_of(uint64_t seed) {
-  static constexpr const char* kProcessors[] = {"amd:gfx942",  "amd:gfx1100", "amd:gfx90a",
-                                                "amd:gfx1200", "amd:gfx906",  "amd:gfx950"};
+  static constexpr const char* kProcessors[] = {"amd:gfx942", "amd:gfx1100", "amd:gfx90a", "amd:gfx1200",
+                                                "amd:gfx906", "cuda:sm_90a", "amd:gfx950"};
   const char* wanted = std::getenv("KILN_TEST_TARGETS");
-  if (wanted && is_amd(wanted) && std::string_view(wanted) != "amd") return wanted;
+  if (wanted && std::ranges::find(kProcessors, std::string_view(wanted)) != std::end(kProcessors)) return wanted;
   return kProcessors[seed % std::size(kProcessors)];
+}
+
+// For an NVIDIA GPU its kernels get the configs of that, and are compiled for the emulator that is like it.
+Result<graph::Plan> plan_for(const graph::Graph& graph, const std::string& target, bool fuse) {
+  auto plan = planner::plan_graph({graph, target, {.fuse = fuse}});
+  if (!plan || is_amd(target)) return plan;
+  for (graph::PlannedKernel& each : plan->kernels) {
+    auto config = dsl::complete_constexprs(each.kernel, each.constexprs, target);
+    if (!config) return config.error();
+    each.constexprs = std::move(*config);
+  }
+  plan->target = "gpu:like=sm_90a";
+  return plan;
 }
 
 // "" where they agree, nothing where the evaluator refuses an index.
@@ -49,7 +64,7 @@ std::optional<std::string> difference_at(const graph::Plan& plan, const random_g
 // Whether anything was checked. Fails the test where the plan gives other results than the evaluator.
 bool check(const random_graph::Case& made, uint64_t seed, bool fuse = true) {
   const std::string target = target_of(seed);
-  const auto plan = planner::plan_graph({made.graph, target, {.fuse = fuse}});
+  const auto plan = plan_for(made.graph, target, fuse);
   if (!plan) {
     ADD_FAILURE() << "seed " << seed << ": " << plan.error().message << "\n" << graph::print(made.graph);
     return true;
@@ -70,9 +85,9 @@ bool check(const random_graph::Case& made, uint64_t seed, bool fuse = true) {
 }
 
 // A sixteenth of the table each.
-class EveryOpOnAmd : public testing::TestWithParam<size_t> {};
+class EveryOpOnGpu : public testing::TestWithParam<size_t> {};
 
-TEST_P(EveryOpOnAmd, IsTheEvaluators) {
+TEST_P(EveryOpOnGpu, IsTheEvaluators) {
   const uint64_t wanted = std::min<uint64_t>(count_of(1), 20);
   for (size_t row = GetParam(); row < graph::op_table().size(); row += 16) {
     const TensorOp op = graph::op_table()[row].op;
@@ -89,11 +104,11 @@ TEST_P(EveryOpOnAmd, IsTheEvaluators) {
     EXPECT_GT(checked, 0u) << graph::info(op).name << ": nothing was checked";
   }
 }
-INSTANTIATE_TEST_SUITE_P(Sixteen, EveryOpOnAmd, testing::Range<size_t>(0, 16));
+INSTANTIATE_TEST_SUITE_P(Sixteen, EveryOpOnGpu, testing::Range<size_t>(0, 16));
 
-class RandomGraphsOnAmd : public testing::TestWithParam<uint64_t> {};
+class RandomGraphsOnGpu : public testing::TestWithParam<uint64_t> {};
 
-TEST_P(RandomGraphsOnAmd, AreTheEvaluators) {
+TEST_P(RandomGraphsOnGpu, AreTheEvaluators) {
   uint64_t checked = 0, tried = 0;
   for (uint64_t seed = GetParam(); seed < count_of(16); seed += 4, ++tried) {
     random_graph::Options options{.nodes = 3 + static_cast<int>(seed % 6), .bodies = seed % 4 == 3, .kernels = false};
@@ -105,7 +120,7 @@ TEST_P(RandomGraphsOnAmd, AreTheEvaluators) {
   }
   EXPECT_GE(checked, tried / 2);
 }
-INSTANTIATE_TEST_SUITE_P(Four, RandomGraphsOnAmd, testing::Range<uint64_t>(0, 4));
+INSTANTIATE_TEST_SUITE_P(Four, RandomGraphsOnGpu, testing::Range<uint64_t>(0, 4));
 
 // Lines that no tile holds, whose parts are put in order first, and sums over several blocks.
 TEST(LongLinesOnAmd, AreTheEvaluators) {
