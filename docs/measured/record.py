@@ -21,6 +21,11 @@ def number(text):
         return float(text)
 
 
+def without_folders(text):
+    """Places of source by the file's name: in which folder a machine has it is nobody else's."""
+    return re.sub(r"(?<![\w.])/(?:[\w.+-]+/)+([\w.+-]+:\d+)", r"\1", text)
+
+
 def rounded(value, digits=3):
     return float(f"{value:.{digits}g}")
 
@@ -164,7 +169,7 @@ def from_graphs(text):
             row[key] = rounded(got[key], 2 if "error" in key else 3) if key in got else None
         for key in ("kiln_launches", "inductor_launches"):
             row[key] = got.get(key)
-        row["note"] = failed["kiln"][:120].replace("|", "/") if "kiln" in failed else None
+        row["note"] = without_folders(failed["kiln"])[:120].replace("|", "/") if "kiln" in failed else None
         rows.append({key: value for key, value in row.items() if value is not None})
     return [column for column in columns if any(column[0] in row for row in rows)], rows
 
@@ -186,7 +191,7 @@ def from_models(text):
         notes = [got["failed"]] if "failed" in got else [f"{count} × {name}" for name, count in got.get("fallbacks", {}).items()]
         if "error" in got and not got["right"]:
             notes.append(f"off by {got['error']:.2g}")
-        row["note"] = "; ".join(notes)[:160].replace("|", "/").replace("\n", " ") or None
+        row["note"] = without_folders("; ".join(notes))[:160].replace("|", "/").replace("\n", " ") or None
         rows.append({key: value for key, value in row.items() if value is not None})
     rows.sort(key=lambda row: (row["stage"], row["suite"], row["model"].lower()))
     return [column for column in columns if any(column[0] in row for row in rows)], rows

@@ -82,6 +82,12 @@ attention                  1×8×2048×128 causal            99.3      (4.6 + 7.
         self.assertEqual(second, {"model": "dlrm", "dtype": "bf16", "eager_ms": 3.0, "inductor_ms": "failed", "kiln_ms": "failed", "note": "no kernel"})
         self.assertNotIn("inductor_warm_s", [column[0] for column in about["columns"]])
 
+    def test_notes_name_no_folders_of_a_machine(self):
+        _, row = self.results_of(
+            '{"model": "mlp", "suite": "timm", "stage": "training", "right": true, "whole": false, "launches": 3, '
+            '"fallbacks": {"launch 1, `dot`: /home/some.body/kiln/codegen/write_dot.cpp:199:39: error: 1/2 of it": 7}}\n')
+        self.assertEqual(row["note"], "7 × launch 1, `dot`: write_dot.cpp:199:39: error: 1/2 of it")
+
     def test_what_is_no_measurement(self):
         self.assertEqual(run(ROOT / "docs/measured/record.py", "x", "--title", "T", "--machine", "M", "--command", "c", text="hello\n").returncode, 1)
 
