@@ -1,7 +1,5 @@
 #include "combiner.h"
 
-#include <limits>
-
 #include "groups.h"
 #include "kiln/dsl/library.h"
 
@@ -15,22 +13,18 @@ Combiner Combiner::of(graph::ReduceKind kind, ElementType element) {
 }
 
 Value Combiner::neutral() const {
-  const bool is_float = dsl::is_float(type);
-  const double infinity = std::numeric_limits<double>::infinity();
-  const int bits = dsl::info(type).bits;
-  const bool is_signed = dsl::info(type).is_signed;
-  const uint64_t all = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
+  const auto number = [&](int64_t value) { return literal_value(type, dsl::bits_from_int(type, value)); };
   switch (kind) {
     case graph::ReduceKind::kProd:
-      return is_float ? lang::full({}, 1.0, type) : literal_value(type, 1);
+      return number(1);
     case graph::ReduceKind::kMin:
-      return is_float ? lang::full({}, infinity, type) : literal_value(type, is_signed ? all >> 1 : all);
+      return literal_value(type, dsl::highest_bits(type));
     case graph::ReduceKind::kMax:
-      return is_float ? lang::full({}, -infinity, type) : literal_value(type, is_signed ? (all >> 1) + 1 : 0);
+      return literal_value(type, dsl::lowest_bits(type));
     case graph::ReduceKind::kAnd:
-      return literal_value(type, all);
+      return literal_value(type, ~uint64_t{0} >> (64 - dsl::info(type).bits));
     default:
-      return is_float ? lang::full({}, 0.0, type) : literal_value(type, 0);
+      return number(0);
   }
 }
 

@@ -37,14 +37,9 @@ Value element_of_key(const Value& key, ElementType element) {
 }
 
 Value last_key(ElementType key, bool descending) {
-  if (dsl::is_float(key)) {
-    const double infinity = std::numeric_limits<double>::infinity();
-    return lang::full({}, descending ? -infinity : std::numeric_limits<double>::quiet_NaN(), key);
-  }
-  const int bits = dsl::info(key).bits;
-  const uint64_t all = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
-  if (dsl::info(key).is_signed) return literal_value(key, descending ? (all >> 1) + 1 : all >> 1);
-  return literal_value(key, descending ? 0 : all);
+  if (descending) return literal_value(key, dsl::lowest_bits(key));
+  if (dsl::is_float(key)) return lang::full({}, std::numeric_limits<double>::quiet_NaN(), key);
+  return literal_value(key, dsl::highest_bits(key));
 }
 
 namespace {

@@ -10,7 +10,7 @@
 //
 // Each arithmetic op runs on f32 copies of its operands; of an operand that such an op gave, the copy is that op's own
 // result, unrounded. The author's casts are ops of their own and round as ever. Copies that nothing uses are dropped by
-// canonicalise().
+// canonicalise(). What chooses or moves an element of f8 is left as it is, since a cast to f8 gives no infinity.
 #include "instantiate/fuse_precision.h"
 
 #include <unordered_map>
@@ -20,9 +20,19 @@
 namespace kiln::dsl {
 namespace {
 
-bool is_chained(const Op& op) {
+bool keeps_infinity(const Op& op) {
+  if (op.code != OpCode::kMath) {
+    return op.code == OpCode::kMin || op.code == OpCode::kMax || op.code == OpCode::kNeg || op.code == OpCode::kAbs;
+  }
+  const auto function = static_cast<MathFn>(std::get<int64_t>(op.attrs[0]));
+  return function == MathFn::kFloor || function == MathFn::kCeil || function == MathFn::kRound ||
+         function == MathFn::kTrunc || function == MathFn::kCopysign;
+}
+
+bool is_chained(const Op& op, ElementType element) {
   const OpFamily family = info(op.code).family;
-  return family == OpFamily::kArithmetic || family == OpFamily::kMath;
+  if (family != OpFamily::kArithmetic && family != OpFamily::kMath) return false;
+  return is_small_float(element) && !(info(element).bits == 8 && keeps_infinity(op));
 }
 
 class Fusion {
@@ -32,7 +42,7 @@ class Fusion {
   // Appends what stands in place of the op.
   void rewrite(Op& op, std::vector<Op>& ops) {
     const Type type = op.operands.empty() ? Type{} : kernel_.type(op.operands[0]);
-    if (is_chained(op) && is_small_float(type.element)) {
+    if (is_chained(op, type.element)) {
       widen(op, type, ops);
     } else {
       ops.push_back(std::move(op));

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 namespace kiln::dsl {
 namespace {
@@ -165,6 +166,19 @@ double double_from_bits(ElementType type, uint64_t bits) {
   if (!info(type).is_signed) return std::bit_cast<double>(round_to(kDouble, false, bits, 0));
   const int shift = 64 - info(type).bits;
   return std::bit_cast<double>(round_int_to(kDouble, static_cast<int64_t>(bits << shift) >> shift));
+}
+
+uint64_t lowest_bits(ElementType type) {
+  if (type == ElementType::kF8E5M2) return 0xfc;
+  if (is_float(type)) return bits_from_double(type, -std::numeric_limits<double>::infinity());
+  return info(type).is_signed ? uint64_t{1} << (info(type).bits - 1) : 0;
+}
+
+uint64_t highest_bits(ElementType type) {
+  if (type == ElementType::kF8E5M2) return 0x7c;
+  if (is_float(type)) return bits_from_double(type, std::numeric_limits<double>::infinity());
+  const uint64_t all = ~uint64_t{0} >> (64 - info(type).bits);
+  return info(type).is_signed ? all >> 1 : all;
 }
 
 uint64_t bits_from_int(ElementType type, int64_t value) {

@@ -8,10 +8,12 @@
 #include "graph/random_graph.h"
 #include "kiln/graph/graph.h"
 #include "kiln/graph/text.h"
+#include "kiln/planner/plan_graph.h"
 
 namespace kiln::test {
 namespace {
 
+using namespace graph;
 using graph::TensorOp;
 
 class OpPlan : public testing::TestWithParam<TensorOp> {};
@@ -241,6 +243,21 @@ TEST_P(RandomPlan, IsTheEvaluatorsWhenALaunchGoesApart) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Sixteen, RandomPlan, testing::Range(0, 16));
+
+// A conversion to f8 gives no infinity; the greatest of nothing is one.
+TEST(Windows, OfPaddingAloneAreTheEndsOfTheType) {
+  for (const char* type : {"f8e5m2", "f8e4m3", "f16", "f64", "i8", "u16"}) {
+    for (const char* kind : {"min", "max"}) {
+      const auto graph =
+          graph::parse("graph w(%x: " + std::string(type) + "[3]) {\n  %w = window %x {kind = " + kind +
+                           ", size = [2], strides = [1], low = [2], high = [0], dilation = [1]} : " + type +
+                           "[4]\n  output w = %w\n}",
+                       "w.kg");
+      ASSERT_TRUE(graph) << graph.error().message;
+      EXPECT_EQ(check_plan(*graph, random_graph::inputs({*graph, {}}, 1), {}, true), "") << type << ", " << kind;
+    }
+  }
+}
 
 // A view that had joined a reduction is read through by others: they need what it is a view of.
 TEST(Apart, EachLaunchOfANormWhoseResultIsCutUp) {

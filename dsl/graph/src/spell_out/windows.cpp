@@ -1,6 +1,4 @@
 // Windows as looks at places, and what goes back through them.
-#include <limits>
-
 #include "kiln/graph/extents.h"
 #include "spell_out/spellings.h"
 #include "trace/trace.h"
@@ -55,14 +53,7 @@ Tensor in_order(const Tensor& y, const std::vector<WindowAxis>& axes, int rank, 
 }
 
 Tensor end_of(ElementType type, bool lowest) {
-  if (type == ElementType::kF8E4M3) return full({}, lowest ? -448.0 : 448.0, type);  // has no infinity
-  if (dsl::is_float(type)) {
-    const double infinity = std::numeric_limits<double>::infinity();
-    return full({}, lowest ? -infinity : infinity, type);
-  }
-  const auto& info = dsl::info(type);
-  const uint64_t all = info.bits == 64 ? ~uint64_t{0} : (uint64_t{1} << info.bits) - 1;
-  const uint64_t bits = info.is_signed ? (lowest ? (all >> 1) + 1 : all >> 1) : (lowest ? 0 : all);
+  const uint64_t bits = lowest ? dsl::lowest_bits(type) : dsl::highest_bits(type);
   return Trace::current()->emit(TensorOp::kFull, {}, {type, std::vector<Expr>{}, Literal{bits}},
                                 SourceLocation::current());
 }

@@ -47,6 +47,9 @@ inline bool is_small_float(ElementType type) { return is_float(type) && info(typ
 // floats.
 uint64_t bits_from_double(ElementType type, double value);
 double double_from_bits(ElementType type, uint64_t bits);
+// The ends of a type: infinities where it has them, which no conversion to f8 gives.
+uint64_t lowest_bits(ElementType type);
+uint64_t highest_bits(ElementType type);
 uint64_t bits_from_int(ElementType type, int64_t value);  // wraps for ints, rounds for floats
 // True when the integer is exactly a value of `type`.
 bool int_fits(ElementType type, int64_t value);
