@@ -1,7 +1,5 @@
 #include "groups.h"
 
-#include "windows.h"
-
 namespace kiln::planner {
 
 using graph::Body;
@@ -24,12 +22,7 @@ struct Draft {
 class Grouper {
  public:
   Grouper(const Graph& graph, const GroupingOptions& options)
-      : graph_(graph),
-        body_(graph.main()),
-        target_(options.target),
-        fuse_(options.fuse),
-        apart_(options.apart),
-        kept_(options.kept) {
+      : graph_(graph), body_(graph.main()), options_(options), target_(options.target) {
     out_.group_of.assign(body_.nodes.size(), kNone);
     out_.in_memory.assign(body_.values.size(), false);
     reach_.resize(body_.nodes.size());
@@ -39,7 +32,7 @@ class Grouper {
   Grouping take() {
     for (NodeId n = 0; n < body_.nodes.size(); ++n) place(n);
     release_cheap();
-    keep_in_memory();
+    choose_in_memory(graph_, options_, out_);
     find_readers();
     for (NodeId n = 0; n < body_.nodes.size(); ++n) place_in_memory(n);
     find_roots();
@@ -51,7 +44,7 @@ class Grouper {
   using Groups = std::set<uint32_t>;
 
   const graph::TensorType& type(ValueId value) const { return graph_.type(body_, value); }
-  bool may_fuse(NodeId node) const { return fuse_ && !apart_.contains(node); }
+  bool may_fuse(NodeId node) const { return kiln::planner::may_fuse(options_, node); }
   uint32_t add_group(Group::Form form, std::vector<Expr> domain, NodeId node);
   Source trial_source(uint32_t group, ValueId value) const;
   Groups reached(const Node& node) const;
@@ -69,26 +62,11 @@ class Grouper {
   void add_to(uint32_t group, NodeId number, const Groups& reached);
 
   void release_cheap();
-  void keep_in_memory();
-  void keep_operands(const Node& node);
-  void keep_prologue(ValueId value);
-  bool is_worth_narrowing(const Node& cast) const;
-  void keep_operands_of_attention(const Node& node, std::span<const int64_t> cost);
-  void keep_source(ValueId value);
-  // Views, and casts to more bytes: what they are of says as much.
-  bool costs_nothing(const Node& node) const {
-    if (node.op != TensorOp::kCast) return is_view(node.op);
-    return bits_of(node.first_result) > bits_of(body_.operands_of(node)[0]);
-  }
-  int bits_of(ValueId value) const { return dsl::info(type(value).element).bits; }
   // One of them in a group that is in no memory: who reads it elsewhere reads what it is of.
   bool is_read_through(NodeId node) const {
-    return costs_nothing(body_.nodes[node]) && !out_.in_memory[body_.nodes[node].first_result];
+    return costs_nothing(graph_, body_.nodes[node]) && !out_.in_memory[body_.nodes[node].first_result];
   }
-  // A view that its group stores in its own order, so that who reads it finds elements side by side.
-  bool is_own_order(NodeId node) const {
-    return out_.group_of[node] != kNone && out_.groups[out_.group_of[node]].form == Group::Form::kAttention;
-  }
+  int bits_of(ValueId value) const { return dsl::info(type(value).element).bits; }
   void find_readers();
   void place_in_memory(NodeId number);
   bool takes(uint32_t group, NodeId number, const Groups& reached);
@@ -97,10 +75,9 @@ class Grouper {
 
   const Graph& graph_;
   const Body& body_;
+  const GroupingOptions& options_;
   const std::string_view target_;
-  const bool fuse_;
   bool joins_ = false;  // a reduction is tried, and not what is computed of one
-  const std::set<NodeId>&apart_, &kept_;
   Grouping out_;
   std::vector<Draft> drafts_;
   std::vector<Groups> reach_;    // by node that is in no group: the groups whose values it is computed of
@@ -311,68 +288,6 @@ void Grouper::place(NodeId number) {
   add_to(group, number, reach);
 }
 
-// Of the ops that have kernels of their own: those that compute what they read where they read it.
-bool reads_once(TensorOp op) {
-  const Family family = graph::info(op).family;
-  return family == Family::kScan || family == Family::kOrder || op == TensorOp::kScatter || op == TensorOp::kIndexPut ||
-         op == TensorOp::kEmbeddingBag;
-}
-
-bool reads_often(TensorOp op) { return op == TensorOp::kDot; }
-
-// What a view is of. Views of views have one source.
-void Grouper::keep_source(ValueId value) {
-  for (;;) {
-    const NodeId number = body_.values[value].node;
-    if (number == kNone) return;
-    const Node& node = body_.nodes[number];
-    if (!costs_nothing(node) || is_own_order(number)) break;
-    value = body_.operands_of(node)[0];
-  }
-  out_.in_memory[value] = true;
-}
-
-void Grouper::keep_operands(const Node& node) {
-  for (const ValueId operand : body_.operands_of(node)) {
-    if (operand != graph::kNoValue && body_.values[operand].node != kNone) out_.in_memory[operand] = true;
-  }
-}
-
-// Whether a cast gives fewer bytes of what is not in memory yet: as the product wants them.
-bool Grouper::is_worth_narrowing(const Node& cast) const {
-  const ValueId from = body_.operands_of(cast)[0];
-  return body_.values[from].node != kNone && !out_.in_memory[from] && bits_of(cast.first_result) < bits_of(from);
-}
-
-// A product reads an operand many times over: of what is computed before it, only views and casts are read through, and
-// cats of few parts.
-void Grouper::keep_prologue(ValueId value) {
-  for (;;) {
-    const NodeId number = body_.values[value].node;
-    if (number == kNone || out_.in_memory[value]) return;
-    const Node& node = body_.nodes[number];
-    if (is_own_order(number)) break;
-    const bool goes_on = is_view(node.op) || (node.op == TensorOp::kCast && !is_worth_narrowing(node));
-    if (!goes_on && graph::info(node.op).family == Family::kMake) return;
-    if (!goes_on && !(is_inlineable(node.op) && graph::info(node.op).family != Family::kElementwise)) break;
-    if (graph::info(node.op).family == Family::kCat && node.operand_count > kMostParts) break;
-    if (kept_.contains(number)) break;
-    value = body_.operands_of(node)[0];
-  }
-  out_.in_memory[value] = true;
-}
-
-constexpr int64_t kManySteps = 400;  // of one kernel
-constexpr int64_t kWorthKeeping = 8;
-constexpr uint32_t kManySlices = 4;
-
-int64_t cost_of(TensorOp op) {
-  const graph::OpInfo& info = graph::info(op);
-  if (info.has(graph::kMath) || op == TensorOp::kPhilox) return 8;
-  if (op == TensorOp::kDiv || op == TensorOp::kRem) return 4;
-  return is_view(op) ? 0 : 1;
-}
-
 // A cheap op at the end of a group, of what others read from memory in any case: who reads it computes it himself, as
 // the squares of a norm, and one tensor less goes to memory.
 void Grouper::release_cheap() {
@@ -418,88 +333,6 @@ void Grouper::release_cheap() {
       }
       const auto& further = users[body_.nodes[reader].first_result];
       readers.insert(readers.end(), further.begin(), further.end());
-    }
-  }
-}
-
-// Blocks of queries read keys and values again. A mask is computed for each score.
-void Grouper::keep_operands_of_attention(const Node& node, std::span<const int64_t> cost) {
-  const auto operands = body_.operands_of(node);
-  for (size_t i = 0; i < 3; ++i) keep_prologue(operands[i]);
-  if (operands.size() < 4 || operands[3] == graph::kNoValue) return;
-  const NodeId mask = body_.values[operands[3]].node;
-  const Expr scores = graph::element_count(type(operands[0]).shape) * type(operands[1]).shape[2];
-  const Expr computed = graph::element_count(type(operands[3]).shape) * type(operands[0]).shape[3];
-  if (mask != kNone && cost[mask] >= kWorthKeeping && scores != computed) out_.in_memory[operands[3]] = true;
-}
-
-void Grouper::keep_in_memory() {
-  for (const graph::Output& output : body_.outputs) {
-    if (body_.values[output.value].node != kNone) out_.in_memory[output.value] = true;
-  }
-  const bool on_gpu = target_.starts_with("cuda") || target_.starts_with("amd");
-  // Who reads a value that is in no group, through others that are in none: groups, or values in memory (behind them).
-  std::vector<std::set<uint32_t>> readers(body_.nodes.size());
-  std::map<Expr, uint32_t> counts;
-  std::vector<int64_t> cost(body_.nodes.size());
-  const std::vector<uint32_t> slices = slices_of_values(graph_), taps = taps_of_nodes(graph_, out_);
-  std::vector<bool> is_apart(body_.nodes.size());  // is read by other loops than its own, through what only moves it
-  for (NodeId n = 0; n < body_.nodes.size(); ++n) {
-    const Node& node = body_.nodes[n];
-    cost[n] = cost_of(node.op);
-    for (const ValueId operand : body_.operands_of(node)) {
-      const NodeId from = operand == graph::kNoValue ? kNone : body_.values[operand].node;
-      if (from == kNone || out_.group_of[from] != kNone) continue;
-      cost[n] = std::min<int64_t>(cost[n] + cost[from], int64_t{1} << 40);
-    }
-    if (out_.group_of[n] != kNone || !is_inlineable(node.op)) continue;
-    const bool is_wide = is_cat_of_many(graph_, node) && (!on_gpu || node.operand_count > 2 * kMostParts);
-    const bool is_own = !may_fuse(n) && !is_view(node.op) && graph::info(node.op).family != Family::kMake;
-    const bool is_cut_up = slices[node.first_result] >= kManySlices && cost[n] >= kWorthKeeping;
-    if (cost[n] > kManySteps || is_own || is_wide || is_cut_up || kept_.contains(n)) {
-      out_.in_memory[node.first_result] = true;
-      cost[n] = 0;
-    }
-  }
-  if (on_gpu) keep_what_moves_less(graph_, cost, kWorthKeeping, out_);
-  for (NodeId n = static_cast<NodeId>(body_.nodes.size()); n-- > 0;) {
-    const Node& node = body_.nodes[n];
-    const uint32_t group = out_.group_of[n];
-    const bool is_free = group == kNone;
-    const ValueId value = node.first_result;
-    if (!on_gpu && is_free && readers[n].size() > 1 && cost[n] >= kWorthKeeping && may_be_kept(node)) {
-      out_.in_memory[value] = true;
-    }
-    // Loops of a reduction do not know where an image ends, and may come by more than once; nor do blocks of a product,
-    // and an element of a cat is computed for all of its parts.
-    const bool is_cat = graph::info(node.op).family == Family::kCat;
-    if (is_free && !is_cat && is_apart[n] && taps[n] >= 2 * kManySlices && may_be_kept(node)) {
-      out_.in_memory[value] = true;
-    }
-    if (group != kNone && out_.groups[group].form == Group::Form::kAlone && !reads_once(node.op)) keep_operands(node);
-    if (group != kNone && reads_often(node.op)) {
-      for (const ValueId operand : body_.operands_of(node)) keep_prologue(operand);
-    }
-    if (node.op == TensorOp::kAttention) keep_operands_of_attention(node, cost);
-    for (const ValueId operand : body_.operands_of(node)) {
-      const NodeId from = operand == graph::kNoValue ? kNone : body_.values[operand].node;
-      if (from == kNone) continue;
-      const bool moves = !out_.in_memory[value] && (costs_nothing(node) || node.op == TensorOp::kPad);
-      is_apart[from] = is_apart[from] || !is_free || is_cat || (is_apart[n] && moves);
-      if (!is_free) {
-        readers[from].insert(group);
-        if (out_.group_of[from] != kNone && out_.group_of[from] != group) keep_source(operand);
-      } else if (out_.in_memory[value]) {
-        // Those of as many elements will be one group.
-        const auto id = static_cast<uint32_t>(out_.groups.size() + counts.size());
-        readers[from].insert(counts.try_emplace(graph::element_count(type(value).shape), id).first->second);
-        if (out_.group_of[from] != kNone) keep_source(operand);
-      } else {
-        readers[from].insert(readers[n].begin(), readers[n].end());
-        const bool is_read_outside = std::any_of(readers[n].begin(), readers[n].end(),
-                                                 [&](uint32_t reader) { return reader != out_.group_of[from]; });
-        if (out_.group_of[from] != kNone && is_read_outside) keep_source(operand);
-      }
     }
   }
 }

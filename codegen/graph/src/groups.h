@@ -57,9 +57,18 @@ struct GroupingOptions {
   std::set<NodeId> apart = {};  // nodes that go into no group of another's
   std::set<NodeId> kept = {};   // nodes whose values go to memory
 };
+inline bool may_fuse(const GroupingOptions& options, NodeId node) {
+  return options.fuse && !options.apart.contains(node);
+}
 // Of a graph of primitives whose calls are inlined.
 Grouping group_nodes(const graph::Graph& graph, const GroupingOptions& options);
 
+// Puts to memory what groups do not compute where they read it.
+void choose_in_memory(const graph::Graph& graph, const GroupingOptions& options, Grouping& grouping);
+// Steps that an element takes.
+int64_t cost_of(TensorOp op);
+// Views, and casts to more bytes: what they are of says as much.
+bool costs_nothing(const graph::Graph& graph, const graph::Node& node);
 // Whether a value that several read is ever better in memory: of views and the like, what they are of is no larger, and
 // lies there already or is worth it itself.
 bool may_be_kept(const graph::Node& node);
