@@ -71,7 +71,8 @@ def build_transformer(name: str, batch: int, length: int, training: bool) -> tup
     # Dropout draws other numbers in each backend.
     for key in ("dropout", "attention_dropout", "activation_dropout", "hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout",
                 "dropout_rate", "attn_pdrop", "embd_pdrop", "resid_pdrop", "summary_first_dropout", "classifier_dropout_prob", "qa_dropout",
-                "seq_classif_dropout", "summary_last_dropout", "generator_dropout"):
+                "seq_classif_dropout", "summary_last_dropout", "generator_dropout", "layerdrop", "encoder_layerdrop",
+                "decoder_layerdrop"):
         if isinstance(getattr(config, key, None), (int, float)):
             setattr(config, key, 0.0)
     module = kind(config)
