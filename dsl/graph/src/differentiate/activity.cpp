@@ -15,22 +15,20 @@ bool any(const std::vector<bool>& flags) {
 }  // namespace
 
 const std::vector<bool>& Activity::outputs(BodyId id, const std::vector<bool>& inputs) {
-  const auto key = std::pair(id, inputs);
-  if (auto known = known_.find(key); known != known_.end()) return known->second;
+  auto [known, is_new] = known_.try_emplace({id, inputs});
+  if (!is_new) return known->second;
   const Body& body = graph_.bodies[id];
   const std::vector<bool> active = values(body, inputs);
   std::vector<bool> out;
   for (const Output& output : body.outputs) out.push_back(active[output.value]);
-  return known_.emplace(key, std::move(out)).first->second;
+  return known->second = std::move(out);
 }
 
-std::vector<bool> Activity::loop_inputs(const Node& node, std::vector<bool> operands) {
-  const AttrList& attrs = graph_.attrs(node);
-  const auto carried = static_cast<size_t>(int_attr(attrs, 1));
+std::vector<bool> Activity::loop_inputs(BodyId body, int64_t carried, std::vector<bool> operands) {
   for (bool grows = true; grows;) {  // at most once for each carried value
     grows = false;
-    const std::vector<bool>& out = outputs(static_cast<BodyId>(int_attr(attrs, 0)), operands);
-    for (size_t i = 0; i < carried; ++i) {
+    const std::vector<bool>& out = outputs(body, operands);
+    for (size_t i = 0; i < static_cast<size_t>(carried); ++i) {
       grows = grows || (out[i] && !operands[i]);
       operands[i] = operands[i] || out[i];
     }
@@ -43,7 +41,7 @@ std::vector<bool> Activity::results(const Body& body, const Node& node, const st
   const auto body_at = [&](size_t attr) { return static_cast<BodyId>(int_attr(attrs, attr)); };
   if (!any(operands)) return std::vector<bool>(node.result_count, false);
   if (node.op == kLoop) {
-    const std::vector<bool> inputs = loop_inputs(node, operands);
+    const std::vector<bool> inputs = loop_inputs(body_at(0), int_attr(attrs, 1), operands);
     std::vector<bool> out = outputs(body_at(0), inputs);
     for (size_t i = 0; i < static_cast<size_t>(int_attr(attrs, 1)); ++i) out[i] = inputs[i];
     return out;

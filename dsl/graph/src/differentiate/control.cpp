@@ -185,8 +185,8 @@ class LoopGradient {
 
  private:
   size_t first_constant() const { return carried_ + scanned_; }
-  TensorType type(size_t i) const { return a_.driver->source().type(body_, body_.inputs[i].value); }
-  TensorType output_type(size_t i) const { return a_.driver->source().type(body_, body_.outputs[i].value); }
+  const TensorType& type(size_t i) const { return a_.driver->source().type(body_, body_.inputs[i].value); }
+  const TensorType& output_type(size_t i) const { return a_.driver->source().type(body_, body_.outputs[i].value); }
   Tensor take(const Tensor& inside, const Tensor& outside) {
     operands_.push_back(outside);
     return inside;

@@ -191,18 +191,4 @@ Driver::KeptLoop Driver::kept(BodyId body, size_t results) const {
   return found == kept_.end() ? KeptLoop{body, results} : found->second;
 }
 
-std::vector<bool> Driver::loop_inputs(BodyId body, int64_t carried, const std::vector<bool>& operands) {
-  std::vector<bool> inputs = operands;
-  for (bool grows = true; grows;) {
-    grows = false;
-    const std::vector<bool> values = activity_.values(source_.bodies[body], inputs);
-    for (size_t i = 0; i < static_cast<size_t>(carried); ++i) {
-      const bool moves = values[source_.bodies[body].outputs[i].value];
-      grows = grows || (moves && !inputs[i]);
-      inputs[i] = inputs[i] || moves;
-    }
-  }
-  return inputs;
-}
-
 }  // namespace kiln::graph

@@ -24,7 +24,7 @@ class Activity {
   // Of a node, by result.
   std::vector<bool> results(const Body& body, const Node& node, const std::vector<bool>& operands);
   // Of a loop's body, by input, once what is carried has come round; `operands` of the loop.
-  std::vector<bool> loop_inputs(const Node& node, std::vector<bool> operands);
+  std::vector<bool> loop_inputs(BodyId body, int64_t carried, std::vector<bool> operands);
 
  private:
   // By output of a body.
@@ -57,7 +57,10 @@ class Driver {
   };
   // Of a loop of the open body, by its body.
   KeptLoop kept(BodyId body, size_t results) const;
-  std::vector<bool> loop_inputs(BodyId body, int64_t carried, const std::vector<bool>& operands);
+  // Of a body of the source, as Activity has it.
+  std::vector<bool> loop_inputs(BodyId body, int64_t carried, const std::vector<bool>& operands) {
+    return activity_.loop_inputs(body, carried, operands);
+  }
   // The gradient of a composite by its decomposition: of one node, as a graph.
   const Graph* composite(const Adjoint& adjoint);
 

@@ -65,17 +65,20 @@ Result<Types> infer_loop(const Application& app) {
                     " outputs, fewer than are carried");
   }
   for (size_t i = 0; i < body.inputs.size(); ++i) {
-    TensorType wanted = app.in(i);
     const auto place = static_cast<int64_t>(i);
+    const TensorType* wanted = &app.in(i);
+    TensorType slice;
     if (place >= carried && place < carried + scanned) {
-      if (wanted.shape.empty()) return app.fail("a scanned tensor of no axes");
-      KILN_CHECK(app.same_extent(wanted.shape[0], length, "the first axis of a scanned tensor and length"));
-      wanted.shape.erase(wanted.shape.begin());
+      if (wanted->shape.empty()) return app.fail("a scanned tensor of no axes");
+      KILN_CHECK(app.same_extent(wanted->shape[0], length, "the first axis of a scanned tensor and length"));
+      slice = {wanted->element, {wanted->shape.begin() + 1, wanted->shape.end()}};
+      wanted = &slice;
     }
-    KILN_CHECK(same_type(app, app.graph.type(body, body.inputs[i].value), wanted,
+    KILN_CHECK(same_type(app, app.graph.type(body, body.inputs[i].value), *wanted,
                          [&] { return input_text(body, i) + " and its operand"; }));
   }
   Types out;
+  out.reserve(body.outputs.size());
   for (size_t i = 0; i < body.outputs.size(); ++i) {
     TensorType type = app.graph.type(body, body.outputs[i].value);
     if (static_cast<int64_t>(i) < carried) {

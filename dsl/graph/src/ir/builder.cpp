@@ -118,8 +118,14 @@ GraphBuilder GraphBuilder::extend(const Graph& graph) {
 
 void GraphBuilder::open_body(std::string name) {
   open_.push_back(static_cast<BodyId>(graph_.bodies.size()));
-  graph_.bodies.emplace_back();
-  graph_.bodies.back().name = index_->bodies.add_unique(std::move(name));
+  Body& body = graph_.bodies.emplace_back();
+  body.name = index_->bodies.add_unique(std::move(name));
+  // What most bodies have: a graph has thousands of them, which would grow from nothing.
+  body.inputs.reserve(8);
+  body.outputs.reserve(4);
+  body.nodes.reserve(16);
+  body.values.reserve(32);
+  body.operands.reserve(32);
   index_->open.emplace_back();
 }
 

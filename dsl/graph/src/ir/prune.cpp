@@ -196,9 +196,10 @@ class Pruner {
 
  private:
   void prune(BodyId id) {
+    const Flags live = live_flags(graph_.bodies[id]);
+    if (std::ranges::find(live, false) == live.end()) return;
     Body body = std::move(graph_.bodies[id]);
     graph_.bodies[id].name = body.name;  // stays taken
-    const Flags live = live_flags(body);
     Flags values(body.values.size(), false), nodes(body.nodes.size());
     for (const Input& input : body.inputs) values[input.value] = true;
     for (size_t i = 0; i < body.nodes.size(); ++i) {
