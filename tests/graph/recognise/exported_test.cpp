@@ -1,4 +1,4 @@
-// Graphs that PyTorch exported, of its own layers and of what models write out: exported/*.kg, by
+// Graphs that PyTorch 2.15.0 exported, of its own layers and of what models write out: exported/*.kg, by
 // tests/graph/pytorch/export_models.py. found.txt says which composites, with which attributes and operands, are left
 // of each; KILN_UPDATE_GOLDEN=1 writes it anew.
 #include <filesystem>
