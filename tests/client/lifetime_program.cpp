@@ -28,6 +28,11 @@
 #include "kiln/dsl/text.h"
 #include "kiln/wire/crash_report.h"
 
+#ifdef __SANITIZE_ADDRESS__
+// What threads hold that run as the process ends is no leak.
+extern "C" const char* __lsan_default_options() { return "detect_leaks=0"; }
+#endif
+
 extern char** environ;  // NOLINT(readability-redundant-declaration): not in every unistd.h
 
 namespace {

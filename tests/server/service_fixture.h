@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -26,6 +27,12 @@ inline constexpr bool kSanitized = true;
 #else
 inline constexpr bool kSanitized = false;
 #endif
+
+// Else AddressSanitizer refuses what is loaded before it, in every process that is started from here on.
+inline void allow_preloading() {
+  const char* given = std::getenv("ASAN_OPTIONS");
+  ::setenv("ASAN_OPTIONS", ((given ? given + std::string(":") : "") + "verify_asan_link_order=0").c_str(), 1);
+}
 
 using client::Connection;
 using client::ConnectOptions;

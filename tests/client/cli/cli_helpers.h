@@ -75,7 +75,7 @@ class CliTest : public ::testing::Test {
   void write_floats(const std::string& name, const std::vector<float>& values) const {
     auto array = client::NpyArray::make({static_cast<int64_t>(values.size())}, dsl::ElementType::kF32);
     ASSERT_TRUE(array.ok());
-    std::memcpy(array->data(), values.data(), array->bytes);
+    if (!values.empty()) std::memcpy(array->data(), values.data(), array->bytes);
     ASSERT_TRUE(client::write_npy(path(name), *array).ok());
   }
   std::vector<float> read_floats(const std::string& name) const {
@@ -83,7 +83,7 @@ class CliTest : public ::testing::Test {
     EXPECT_TRUE(array.ok()) << array.error().message;
     if (!array) return {};
     std::vector<float> out(array->bytes / sizeof(float));
-    std::memcpy(out.data(), array->data(), array->bytes);
+    if (!out.empty()) std::memcpy(out.data(), array->data(), array->bytes);
     return out;
   }
 

@@ -59,9 +59,9 @@ TEST_F(Bar, Statement01KilledDaemonsServeNothingWrongAndLoseNothingDurable) {
       ASSERT_EQ(judge(kept, std::to_string(number), kSize), Answer::kRight) << "durable entry " << number << " is lost";
       if (sample == 0) restarts.push_back(restart.ms());
     }
-    std::vector<std::jthread> clients;
     ConnectOptions impatient = options();
     impatient.start_timeout = 1s;  // for so long one waits for another daemon that was idle when this one was killed
+    std::vector<std::jthread> clients;
     const int promised = load.promised;
     for (int i = 0; i < 16; ++i) clients.emplace_back([&, i] { load.client(impatient, round * 16 + i); });
     // Every second daemon dies when it has promised to keep something, however slow the machine is; the others whenever
