@@ -84,8 +84,9 @@ TEST(RandomOnCpu, HalvesAsBitsCastThereAndBack) {
   }
 }
 
-// What ptxas 13.0 gets wrong, where the test runs on such a device: mulhi widened, less a widened 0; f8 products of
-// constant words beside a loop; abs and neg of the lowest i16, widened; a NaN's bits behind neg and abs.
+// What ptxas 13.0 gets wrong, where the test runs on such a device: mulhi widened, less a widened 0; a quotient
+// likewise; f8 products of constant words beside a loop; abs and neg of the lowest i16, widened; a NaN's bits behind
+// neg and abs.
 TEST(RandomOnCpu, ReproducersOfBugsOfAssemblers) {
   const Case widened = random_kernel::make_case(R"kiln(
 kernel widened(%out: ptr<i64>) {
@@ -107,6 +108,37 @@ kernel widened(%out: ptr<i64>) {
 )kiln",
                                                 {}, {}, {random_kernel::zeros(ElementType::kI64, 3)});
   EXPECT_EQ(run_case(widened, "").wrong, "");
+  const Case quotient = random_kernel::make_case(
+      R"kiln(
+kernel quotient(%in: ptr<u32> readonly, %of_part: ptr<i64>, %of_whole: ptr<i64>) {
+  grid [1, 1, 1]
+  %places = arange {start = 0, end = 4} : tile<[4], i32>
+  %from = splat %in {shape = [4]} : tile<[4], ptr<u32>>
+  %from_at = addptr %from, %places : tile<[4], ptr<u32>>
+  %x = load %from_at : tile<[4], u32>
+  %divisor = constant {value = 1152, type = u32} : u32
+  %divisors = splat %divisor {shape = [4]} : tile<[4], u32>
+  %quotient = div %x, %divisors : tile<[4], u32>
+  %q = cast %quotient {to = i64} : tile<[4], i64>
+  %seven = constant {value = 7, type = u32} : u32
+  %sevens = splat %seven {shape = [4]} : tile<[4], u32>
+  %part = shr %x, %sevens : tile<[4], u32>
+  %p = cast %part {to = i64} : tile<[4], i64>
+  %w = cast %x {to = i64} : tile<[4], i64>
+  %less_part = sub %q, %p : tile<[4], i64>
+  %less_whole = sub %q, %w : tile<[4], i64>
+  %part_to = splat %of_part {shape = [4]} : tile<[4], ptr<i64>>
+  %part_at = addptr %part_to, %places : tile<[4], ptr<i64>>
+  store %part_at, %less_part
+  %whole_to = splat %of_whole {shape = [4]} : tile<[4], ptr<i64>>
+  %whole_at = addptr %whole_to, %places : tile<[4], ptr<i64>>
+  store %whole_at, %less_whole
+}
+)kiln",
+      {}, {},
+      {random_kernel::elements(ElementType::kU32, {0, 5, 1152, 0xffffffff}), random_kernel::zeros(ElementType::kI64, 4),
+       random_kernel::zeros(ElementType::kI64, 4)});
+  EXPECT_EQ(run_case(quotient, "").wrong, "");
   const Case product = random_kernel::make_case(
       R"kiln(
 kernel product(%out: ptr<f32>, %count: ptr<i32>) {

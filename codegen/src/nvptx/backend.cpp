@@ -17,6 +17,7 @@
 #include "nvptx/low_parts.h"
 #include "nvptx/occupancy.h"
 #include "nvptx/paired_conversions.h"
+#include "nvptx/short_differences.h"
 #include "nvptx/target_info.h"
 #include "nvptx/uniform_branches.h"
 #include "reports.h"
@@ -91,6 +92,7 @@ constexpr CodePass kLlvmPasses[] = {
        }
      },
      "behind clean_up, whose order of computations it changes"},
+    {"shorten_differences", in_each_function<shorten_differences>, "late: what merges instructions would widen them"},
     {"freeze_parameters", in_each_function<freeze_parameters>, "late: what merges instructions would take it away"},
     {"take_low_parts", in_each_function<take_low_parts>, "late: it makes assembly, which no pass sees through"},
     {"make_signs_exact", in_each_function<make_signs_exact>, "late: it makes assembly, which no pass sees through"},
