@@ -173,6 +173,12 @@ int raise_limit(const Prey& prey) {
   return outcome(::prlimit(prey.daemon, RLIMIT_NOFILE, nullptr, &none));
 }
 
+// Who has the highest one already would be refused nothing.
+int raise_own_priority(const Prey&) {
+  (void)::setpriority(PRIO_PROCESS, 0, 19);
+  return outcome(::setpriority(PRIO_PROCESS, 0, -20));
+}
+
 int raise_own(__rlimit_resource_t resource) {
   rlimit all{RLIM_INFINITY, RLIM_INFINITY};
   return outcome(::setrlimit(resource, &all));
@@ -398,7 +404,7 @@ constexpr Attempt kAttempts[] = {
     {"daemons_files", [](P prey) { return slow_files(kOfProcess, prey.daemon); }},
     {"users_priority", [](P) { return outcome(::setpriority(PRIO_USER, ::getuid(), 19)); }},
     {"users_files", [](P) { return slow_files(kOfUser, static_cast<int>(::getuid())); }},
-    {"own_priority", [](P) { return outcome(::setpriority(PRIO_PROCESS, 0, -20)); }},
+    {"own_priority", raise_own_priority},
     {"kill_all", [](P) { return outcome(::kill(-1, 0)); }},
     {"signal_by_its_number", [](P) { return outcome(::fcntl(kChannel, F_SETSIG, SIGKILL)); }},
     {"datagram", [](P prey) { return send_to(::socket(AF_UNIX, SOCK_DGRAM, 0), prey, false); }},
