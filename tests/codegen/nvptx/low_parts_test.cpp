@@ -2,31 +2,17 @@
 #include "nvptx/low_parts.h"
 
 #include <gtest/gtest.h>
-#include <llvm/AsmParser/Parser.h>
-#include <llvm/IR/Module.h>
-#include <llvm/IR/Verifier.h>
-#include <llvm/Support/SourceMgr.h>
-#include <llvm/Support/raw_ostream.h>
+
+#include "after_pass.h"
 
 namespace kiln::codegen::nvptx {
 namespace {
 
 // A function that takes %x of a type and returns part of the bits of it after the pass.
 std::string after(const std::string& type, const std::string& bits, const std::string& part) {
-  llvm::LLVMContext context;
-  llvm::SMDiagnostic diagnostic;
-  const auto module =
-      llvm::parseAssemblyString("define " + part + " @f(" + type + " %x) {\n  %b = bitcast " + type + " %x to " + bits +
-                                    "\n  %t = trunc " + bits + " %b to " + part + "\n  ret " + part + " %t\n}\n",
-                                diagnostic, context);
-  EXPECT_NE(module, nullptr) << diagnostic.getMessage().str();
-  if (!module) return "";
-  take_low_parts(*module->getFunction("f"));
-  EXPECT_FALSE(llvm::verifyModule(*module, &llvm::errs()));
-  std::string out;
-  llvm::raw_string_ostream stream(out);
-  stream << *module->getFunction("f");
-  return out;
+  return after_pass("define " + part + " @f(" + type + " %x) {\n  %b = bitcast " + type + " %x to " + bits +
+                        "\n  %t = trunc " + bits + " %b to " + part + "\n  ret " + part + " %t\n}\n",
+                    take_low_parts);
 }
 
 TEST(LowParts, OfFloatsAreTakenWithoutAType) {

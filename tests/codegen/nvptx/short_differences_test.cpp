@@ -2,30 +2,16 @@
 #include "nvptx/short_differences.h"
 
 #include <gtest/gtest.h>
-#include <llvm/AsmParser/Parser.h>
-#include <llvm/IR/Module.h>
-#include <llvm/IR/Verifier.h>
-#include <llvm/Support/SourceMgr.h>
-#include <llvm/Support/raw_ostream.h>
+
+#include "after_pass.h"
 
 namespace kiln::codegen::nvptx {
 namespace {
 
 // A function of %x and %y that returns %a - %b, which `text` defines, after the pass.
 std::string after(const std::string& text) {
-  llvm::LLVMContext context;
-  llvm::SMDiagnostic diagnostic;
-  const auto module = llvm::parseAssemblyString(
-      "define i64 @f(i32 %x, i32 %y, i64 %z) {\n" + text + "\n  %d = sub i64 %a, %b\n  ret i64 %d\n}\n", diagnostic,
-      context);
-  EXPECT_NE(module, nullptr) << diagnostic.getMessage().str();
-  if (!module) return "";
-  shorten_differences(*module->getFunction("f"));
-  EXPECT_FALSE(llvm::verifyModule(*module, &llvm::errs()));
-  std::string out;
-  llvm::raw_string_ostream stream(out);
-  stream << *module->getFunction("f");
-  return out;
+  return after_pass("define i64 @f(i32 %x, i32 %y, i64 %z) {\n" + text + "\n  %d = sub i64 %a, %b\n  ret i64 %d\n}\n",
+                    shorten_differences);
 }
 
 bool has(const std::string& text, const char* what) { return text.find(what) != std::string::npos; }
