@@ -116,7 +116,7 @@ def is_there(name, words, files):
     """False of a file's name, x::y or x* that nothing is called; anything else is no name of code."""
     last = re.split(r"::", name)[-1]
     if re.fullmatch(r"[\w/.*-]*\w\*?\.(?:h|cpp|def|\*)", name):
-        return any(pathlib.PurePath(file).match(pathlib.PurePath(name).name) for file in files)
+        return bool(fnmatch.filter(files, pathlib.PurePath(name).name))
     if last.endswith("*") and re.fullmatch(r"\w+", last[:-1]):
         return any(word.startswith(last[:-1]) for word in words)
     return not re.fullmatch(r"\w+", last) or last in words
