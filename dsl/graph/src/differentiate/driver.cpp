@@ -34,7 +34,7 @@ bool Driver::copy_node(const Body& body, const Node& node, std::vector<ValueId>&
     const ValueId result = node.first_result + i;
     on_the_way = on_the_way || (active[result] && (useful.empty() || useful[result]));
   }
-  AttrsId attrs = attrs_here(node.attrs);
+  ValueId first = 0;
   if (on_the_way && node.op == kCall && !flag_attr(source_.attrs(node), 1)) {
     std::vector<bool> operand_active;
     for (const ValueId operand : body.operands_of(node)) {
@@ -44,17 +44,17 @@ bool Driver::copy_node(const Body& body, const Node& node, std::vector<ValueId>&
   }
   if (on_the_way && node.op == kLoop && int_attr(source_.attrs(node), 1) > 0) {
     AttrList kept = source_.attrs(node);
-    auto with = keeping(static_cast<BodyId>(int_attr(kept, 0)), int_attr(kept, 1));
-    if (!with) return false;
-    kept[0] = int64_t{*with};
-    attrs = builder_.add_attrs(std::move(kept));
+    kept[0] = int64_t{keeping(static_cast<BodyId>(int_attr(kept, 0)), int_attr(kept, 1))};
+    auto results = builder_.add_node(node.op, operands, builder_.add_attrs(std::move(kept)), node.loc);
+    if (!results) {
+      trace_.report(node.loc, results.error().message);
+      return false;
+    }
+    first = results->first;
+  } else {
+    first = builder_.copy_node(body, node, operands, attrs_here(node.attrs)).first;
   }
-  auto results = builder_.add_node(node.op, operands, attrs, node.loc);
-  if (!results) {
-    trace_.report(node.loc, results.error().message);
-    return false;
-  }
-  for (uint32_t i = 0; i < node.result_count; ++i) here[node.first_result + i] = results->first + i;
+  for (uint32_t i = 0; i < node.result_count; ++i) here[node.first_result + i] = first + i;
   return true;
 }
 
@@ -73,40 +73,21 @@ bool Driver::inline_call(const Node& node, std::span<const ValueId> operands, st
   return true;
 }
 
-std::optional<BodyId> Driver::keeping(BodyId id, int64_t carried) {
+BodyId Driver::keeping(BodyId id, int64_t carried) {
   if (auto known = keeping_.find(id); known != keeping_.end()) return known->second;
-  const Body& body = source_.bodies[id];
-  builder_.open_body(body.name + "_kept");
-  std::vector<ValueId> here(body.values.size(), kNoValue), operands;
-  const auto check = [&](const auto& result) {
-    if (!result) trace_.report(Location(), "loop: " + result.error().message);
-    return static_cast<bool>(result);
-  };
-  bool fine = true;
-  for (const Input& input : body.inputs) {
-    auto value = builder_.add_input(input.name, source_.type(body, input.value), input.loc);
-    fine = fine && check(value);
-    if (fine) here[input.value] = *value;
+  Body body = source_.bodies[id];
+  const size_t results = body.outputs.size();
+  body.name += "_kept";
+  body.names.clear();
+  for (Input& input : body.inputs) input.donated_to = kNone;
+  for (Node& node : body.nodes) node.attrs = attrs_here(node.attrs);
+  for (size_t i = 0; i < results; ++i) body.outputs[i].name = "y" + std::to_string(i);
+  for (size_t i = 0; i < static_cast<size_t>(carried); ++i) {
+    body.outputs.push_back({"kept" + std::to_string(i), body.inputs[i].value});
   }
-  for (size_t i = 0; i < body.nodes.size() && fine; ++i) {
-    const Node& node = body.nodes[i];
-    operands.clear();
-    for (const ValueId operand : body.operands_of(node))
-      operands.push_back(operand == kNoValue ? kNoValue : here[operand]);
-    auto results = builder_.add_node(node.op, operands, attrs_here(node.attrs), node.loc);
-    fine = check(results);
-    for (uint32_t k = 0; fine && k < node.result_count; ++k) here[node.first_result + k] = results->first + k;
-  }
-  for (size_t i = 0; i < body.outputs.size() && fine; ++i) {
-    fine = check(builder_.add_output("y" + std::to_string(i), here[body.outputs[i].value]));
-  }
-  for (size_t i = 0; i < static_cast<size_t>(carried) && fine; ++i) {
-    fine = check(builder_.add_output("kept" + std::to_string(i), here[body.inputs[i].value]));
-  }
-  const BodyId with = builder_.close_body();
-  if (!fine) return std::nullopt;
+  const BodyId with = builder_.add_body(std::move(body));
   keeping_.emplace(id, with);
-  kept_.emplace(with, KeptLoop{id, body.outputs.size()});
+  kept_.emplace(with, KeptLoop{id, results});
   return with;
 }
 

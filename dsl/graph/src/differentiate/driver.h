@@ -80,7 +80,7 @@ class Driver {
   AttrsId attrs_here(AttrsId source);
   const AttrList& list_of(AttrsId id);
   // The loop's body with what it carries as further outputs.
-  std::optional<BodyId> keeping(BodyId body, int64_t carried);
+  BodyId keeping(BodyId body, int64_t carried);
   // `adjoint` is memory that is used again from node to node.
   void run_rule(NodeId id, const std::vector<bool>& active, std::vector<Tensor>& gradients, Adjoint& adjoint);
 

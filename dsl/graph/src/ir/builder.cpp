@@ -58,6 +58,30 @@ Result<void> GraphBuilder::Index::infer(Graph& graph, TensorOp op, AttrsId attrs
   return {};
 }
 
+std::optional<GraphBuilder::Results> GraphBuilder::Index::find(const Body& body, const NodeTable::Key& key, TensorOp op,
+                                                               std::span<const ValueId> operands, AttrsId attrs) const {
+  const auto known = open.back().nodes.find(key, [&](uint32_t id) {
+    const Node& node = body.nodes[id];
+    return node.op == op && node.attrs == attrs && NodeTable::same(op, body.operands_of(node), operands);
+  });
+  if (!known) return std::nullopt;
+  return Results{body.nodes[*known].first_result, body.nodes[*known].result_count};
+}
+
+GraphBuilder::Results GraphBuilder::Index::append(Body& body, const NodeTable::Key& key, Node node,
+                                                  std::span<const ValueId> node_operands) {
+  const auto id = static_cast<NodeId>(body.nodes.size());
+  node.first_operand = static_cast<uint32_t>(body.operands.size());
+  node.operand_count = static_cast<uint32_t>(node_operands.size());
+  node.first_result = static_cast<ValueId>(body.values.size());
+  node.result_count = static_cast<uint32_t>(results.size());
+  for (const TypeId type : results) body.values.push_back({type, id});
+  body.operands.insert(body.operands.end(), node_operands.begin(), node_operands.end());
+  body.nodes.push_back(node);
+  open.back().nodes.insert(key, id);
+  return {node.first_result, node.result_count};
+}
+
 std::string Names::add_unique(std::string name) {
   if (taken_.insert(name).second) return name;
   uint32_t& suffix = suffixes_[name];
@@ -237,14 +261,9 @@ AttrsId GraphBuilder::add_attrs(AttrList attrs) { return index_->attrs(graph_, s
 
 Result<GraphBuilder::Results> GraphBuilder::add_node(TensorOp op, std::span<const ValueId> operands, AttrsId attrs,
                                                      Location loc) {
-  Body& body = graph_.bodies[open_.back()];
-  NodeTable& nodes = index_->open.back().nodes;
+  Body& body = open();
   const NodeTable::Key key = NodeTable::key(op, operands, attrs);
-  const auto known = nodes.find(key, [&](uint32_t id) {
-    const Node& node = body.nodes[id];
-    return node.op == op && node.attrs == attrs && NodeTable::same(op, body.operands_of(node), operands);
-  });
-  if (known) return Results{body.nodes[*known].first_result, body.nodes[*known].result_count};
+  if (const auto known = index_->find(body, key, op, operands, attrs)) return *known;
   index_->operands.clear();
   for (const ValueId operand : operands) {
     if (operand != kNoValue && operand >= body.values.size())
@@ -252,19 +271,24 @@ Result<GraphBuilder::Results> GraphBuilder::add_node(TensorOp op, std::span<cons
     index_->operands.push_back(operand == kNoValue ? kNone : body.values[operand].type);
   }
   if (auto inferred = index_->infer(graph_, op, attrs); !inferred) return inferred.error();
-  const auto id = static_cast<NodeId>(body.nodes.size());
-  const Node node{op,
-                  attrs,
-                  static_cast<uint32_t>(body.operands.size()),
-                  static_cast<uint32_t>(operands.size()),
-                  static_cast<ValueId>(body.values.size()),
-                  static_cast<uint32_t>(index_->results.size()),
-                  loc};
-  for (const TypeId type : index_->results) body.values.push_back({type, id});
-  body.operands.insert(body.operands.end(), operands.begin(), operands.end());
-  body.nodes.push_back(node);
-  nodes.insert(key, id);
-  return Results{node.first_result, node.result_count};
+  return index_->append(body, key, {.op = op, .attrs = attrs, .loc = loc}, operands);
+}
+
+GraphBuilder::Results GraphBuilder::copy_node(const Body& from, const Node& node, std::span<const ValueId> operands,
+                                              AttrsId attrs) {
+  const NodeTable::Key key = NodeTable::key(node.op, operands, attrs);
+  if (const auto known = index_->find(open(), key, node.op, operands, attrs)) return *known;
+  index_->results.clear();
+  for (uint32_t i = 0; i < node.result_count; ++i) {
+    index_->results.push_back(from.values[node.first_result + i].type);
+  }
+  return index_->append(open(), key, {.op = node.op, .attrs = attrs, .loc = node.loc}, operands);
+}
+
+BodyId GraphBuilder::add_body(Body body) {
+  body.name = index_->bodies.add_unique(std::move(body.name));
+  graph_.bodies.push_back(std::move(body));
+  return static_cast<BodyId>(graph_.bodies.size() - 1);
 }
 
 Result<ValueId> GraphBuilder::add_one(TensorOp op, std::span<const ValueId> operands, AttrList attrs, Location loc) {

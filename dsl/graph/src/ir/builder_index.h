@@ -43,6 +43,10 @@ struct GraphBuilder::Index {
   AttrsId attrs(Graph& graph, AttrList attrs);
   // The numbers of the results' types of an op, in `results`.
   Result<void> infer(Graph& graph, TensorOp op, AttrsId attrs);
+  std::optional<Results> find(const Body& body, const NodeTable::Key& key, TensorOp op,
+                              std::span<const ValueId> operands, AttrsId attrs) const;
+  // The node with its operands, and results of the types in `results`.
+  Results append(Body& body, const NodeTable::Key& key, Node node, std::span<const ValueId> node_operands);
   std::vector<TypeId> operands, results;  // of the node that is added; here so that their memory stays
 };
 

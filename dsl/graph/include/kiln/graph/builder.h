@@ -77,6 +77,11 @@ class GraphBuilder {
   // The same of attributes that are complete and in the graph already, and of all operands. Nodes of another graph are
   // copied so, whose attributes are few beside them.
   Result<Results> add_node(TensorOp op, std::span<const ValueId> operands, AttrsId attrs, Location loc);
+  // A node of the graph that this one rewrites or extends, on operands of the types that it has there: its results have
+  // their types too, which are not inferred again.
+  Results copy_node(const Body& from, const Node& node, std::span<const ValueId> operands, AttrsId attrs);
+  // A body that is whole, of types and attributes of this graph; its name is made unique.
+  BodyId add_body(Body body);
   AttrsId add_attrs(AttrList attrs);
   // Of an op of one result.
   Result<ValueId> add_one(TensorOp op, std::span<const ValueId> operands, AttrList attrs = {}, Location loc = {});
