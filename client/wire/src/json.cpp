@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "kiln/dsl/kept.h"
+
 namespace kiln::wire {
 namespace {
 
@@ -142,22 +144,22 @@ double Fields::real(const char* name, double fallback) {
 }
 
 const nlohmann::json& Fields::object(const char* name) {
-  static const nlohmann::json none = nlohmann::json::object();
+  static const dsl::Kept none = nlohmann::json::object();
   const auto* value = find(name);
   if (value && value->is_object()) return *value;
   if (value) fail(name, "an object");
-  return none;
+  return *none;
 }
 
 const nlohmann::json& Fields::list(const char* name, bool (nlohmann::json::*is_kind)() const noexcept,
                                    const char* expected) {
-  static const nlohmann::json none = nlohmann::json::array();
+  static const dsl::Kept none = nlohmann::json::array();
   const auto* value = find(name);
-  if (!value) return none;
+  if (!value) return *none;
   if (value->is_array() && std::ranges::all_of(*value, [&](const auto& item) { return (item.*is_kind)(); }))
     return *value;
   fail(name, expected);
-  return none;
+  return *none;
 }
 
 const nlohmann::json& Fields::objects(const char* name) {

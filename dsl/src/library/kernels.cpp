@@ -5,6 +5,7 @@
 #include <array>
 #include <vector>
 
+#include "kiln/dsl/kept.h"
 #include "kiln/dsl/library_names.h"
 
 namespace kiln::dsl {
@@ -137,12 +138,12 @@ constexpr Entry kLibrary[] = {
 }  // namespace
 
 std::span<const LibraryKernel> library_kernels() {
-  static const std::vector<LibraryKernel> list = [] {
+  static const Kept list = [] {
     std::vector<LibraryKernel> out;
     for (const Entry& entry : kLibrary) out.push_back({entry.name, entry.traced()});
     return out;
   }();
-  return list;
+  return *list;
 }
 
 std::span<const std::string_view> library_kernel_names() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "kiln/dsl/kept.h"
 #include "kiln/target/gpu.h"
 
 namespace kiln::target {
@@ -91,12 +92,12 @@ const ScheduleOption* find_schedule_option(std::string_view name) {
 }
 
 const std::string& schedule_option_names() {
-  static const std::string all = [] {
+  static const dsl::Kept all = [] {
     std::vector<std::string> words;
     for (const ScheduleOption& option : kOptions) words.emplace_back(option.name);
     return alternatives(words);
   }();
-  return all;
+  return *all;
 }
 
 std::optional<int64_t> parse_option_name(std::string_view option, std::string_view text) {

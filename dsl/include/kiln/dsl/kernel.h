@@ -11,6 +11,7 @@
 #include <memory>
 #include <tuple>
 
+#include "kiln/dsl/kept.h"
 #include "kiln/dsl/library.h"
 #include "kiln/dsl/text.h"
 

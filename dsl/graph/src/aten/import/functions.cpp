@@ -2,6 +2,8 @@
 
 #include <unordered_map>
 
+#include "kiln/dsl/kept.h"
+
 namespace kiln::graph::aten {
 
 std::vector<std::span<const Function>> function_families() {
@@ -11,15 +13,15 @@ std::vector<std::span<const Function>> function_families() {
 }
 
 const Function* find_function(std::string_view name) {
-  static const auto by_name = [] {
+  static const dsl::Kept by_name = [] {
     std::unordered_map<std::string_view, const Function*> out;
     for (const std::span<const Function> family : function_families()) {
       for (const Function& each : family) out.emplace(each.name, &each);
     }
     return out;
   }();
-  const auto found = by_name.find(name);
-  return found == by_name.end() ? nullptr : found->second;
+  const auto found = by_name->find(name);
+  return found == by_name->end() ? nullptr : found->second;
 }
 
 }  // namespace kiln::graph::aten

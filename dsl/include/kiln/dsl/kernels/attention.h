@@ -195,7 +195,7 @@ Def attention_hints(Def def) {
 // which a query sees (attention_mask.h).
 template <class T = f32>
 const auto& attention() {
-  static const auto def = attention_hints<T>(kernel(
+  static const Kept def = attention_hints<T>(kernel(
       "attention",
       {"q", "k", "v", "out", "lengths", "batch", "heads", "kv_heads", "seq", "scale", "D=64", "CAUSAL=0", "WINDOW=0",
        "BM=64", "BN=128", "TOGETHER=8"},
@@ -204,14 +204,14 @@ const auto& attention() {
         attend_block<T>(q, k, v, out, lengths, batch, heads, kv_heads, seq, scale, D, {CAUSAL, WINDOW, BM, BN},
                         TOGETHER);
       }));
-  return def;
+  return *def;
 }
 
 // The same, and what the gradient wants: lse [batch, heads, seq], the logarithms of the sums of exp(scale · products)
 // that a query sees; 0 behind a sequence's end.
 template <class T = f32>
 const auto& attention_with_lse() {
-  static const auto def =
+  static const Kept def =
       attention_hints<T>(kernel("attention_with_lse",
                                 {"q", "k", "v", "out", "lse", "lengths", "batch", "heads", "kv_heads", "seq", "scale",
                                  "D=64", "CAUSAL=0", "WINDOW=0", "BM=64", "BN=128", "TOGETHER=8"},
@@ -225,7 +225,7 @@ const auto& attention_with_lse() {
                                   tile(lse + rows.at, {seq}).store({rows.first}, where(rows.is_inside, sums, 0));
                                 }))
           .array("lse", "batch*heads*seq");
-  return def;
+  return *def;
 }
 
 }  // namespace kiln::dsl::lang::kernels

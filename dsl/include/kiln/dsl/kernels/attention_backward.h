@@ -42,7 +42,7 @@ inline ScoreGradient score_gradient(const Value& products, const Value& weight_s
 // delta[r] = Σ dout[r, :] ∘ out[r, :], of rows [rows, D]; rows = batch · heads · seq.
 template <class T = f32>
 const auto& attention_delta() {
-  static const auto def = kernel("attention_delta", {"out", "dout", "delta", "rows", "D=64", "BM=64"},
+  static const Kept def = kernel("attention_delta", {"out", "dout", "delta", "rows", "D=64", "BM=64"},
                                  [](Ptr<const T> out, Ptr<const T> dout, Ptr<f32> delta, i32 rows, Const D, Const BM) {
                                    grid(cdiv(rows, BM));
                                    const Value first = program_id(0) * BM;
@@ -54,14 +54,14 @@ const auto& attention_delta() {
                               .array("out", "rows*D")
                               .array("dout", "rows*D")
                               .array("delta", "rows");
-  return def;
+  return *def;
 }
 
 // The gradients of keys and values, a block of them a program, over the blocks of queries that see it. q, dout, k, v as
 // those of attention, dk and dv as k and v; lse and delta are [batch, heads, seq]. Rows behind a sequence's end are 0.
 template <class T = f32>
 const auto& attention_backward_keys() {
-  static const auto def =
+  static const Kept def =
       kernel("attention_backward_keys",
              {"q", "k", "v", "dout", "lse", "delta", "dk", "dv", "lengths", "batch", "heads", "kv_heads", "seq",
               "scale", "D=64", "CAUSAL=0", "WINDOW=0", "BM=64", "BN=64"},
@@ -130,14 +130,14 @@ const auto& attention_backward_keys() {
           .defaults("amd", amd_backward_blocks<T>())
           .defaults("cuda", backward_blocks<T>())
           .defaults("cuda:sm_90a", hopper_backward_blocks<T>());
-  return def;
+  return *def;
 }
 
 // The gradient of queries, a block of them a program, over the blocks of keys that it sees. dq is as q; the rest as for
 // attention_backward_keys.
 template <class T = f32>
 const auto& attention_backward_queries() {
-  static const auto def =
+  static const Kept def =
       kernel("attention_backward_queries",
              {"q", "k", "v", "dout", "lse", "delta", "dq", "lengths", "batch", "heads", "kv_heads", "seq", "scale",
               "D=64", "CAUSAL=0", "WINDOW=0", "BM=64", "BN=64"},
@@ -212,7 +212,7 @@ const auto& attention_backward_queries() {
           .defaults("amd", amd_backward_blocks<T>())
           .defaults("cuda", backward_blocks<T>())
           .defaults("cuda:sm_90a", hopper_backward_blocks<T>());
-  return def;
+  return *def;
 }
 
 }  // namespace kiln::dsl::lang::kernels

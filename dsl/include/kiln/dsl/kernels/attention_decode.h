@@ -32,7 +32,7 @@ ConstexprValues amd_decode_blocks() {
 // heads/kv_heads.
 template <class T = f32>
 const auto& attention_decode() {
-  static const auto def =
+  static const Kept def =
       kernel("attention_decode",
              {"q", "k_pages", "v_pages", "table", "lengths", "partial", "lse", "batch", "tokens", "heads", "kv_heads",
               "max_pages", "splits", "scale", "D=64", "PAGE=16", "ROWS=16", "BN=64"},
@@ -95,14 +95,14 @@ const auto& attention_decode() {
           .array("lse", "batch*tokens*heads*splits")
           .defaults("amd", amd_decode_blocks<T>())
           .defaults("cuda", decode_blocks<T>());
-  return def;
+  return *def;
 }
 
 // out[r] of the rows [rows, splits, D] of partial and [rows, splits] of lse that attention_decode writes, with rows =
 // batch · tokens · heads. Rows that saw no key are 0.
 template <class T = f32>
 const auto& attention_combine() {
-  static const auto def =
+  static const Kept def =
       kernel("attention_combine", {"partial", "lse", "out", "rows", "splits", "D=64", "BLOCK=8"},
              [](Ptr<const f32> partial, Ptr<const f32> lse, Ptr<T> out, i32 rows, i32 splits, Const D, Const BLOCK) {
                grid(rows);
@@ -131,7 +131,7 @@ const auto& attention_combine() {
           .array("partial", "rows*splits*D")
           .array("lse", "rows*splits")
           .array("out", "rows*D");
-  return def;
+  return *def;
 }
 
 }  // namespace kiln::dsl::lang::kernels

@@ -18,7 +18,7 @@ inline ConstexprValues hopper_f8_attention_blocks() {
 // rounded to e4m3 before they multiply values, and their sum is that before.
 template <class Out = bf16>
 const auto& attention_f8() {
-  static const auto def =
+  static const Kept def =
       attention_hints<Out>(
           kernel("attention_f8",
                  {"q", "k", "v", "q_scale", "k_scale", "v_scale", "out", "lengths", "batch", "heads", "kv_heads", "seq",
@@ -34,7 +34,7 @@ const auto& attention_f8() {
           .array("k_scale", "batch*kv_heads")
           .array("v_scale", "batch*kv_heads")
           .defaults("cuda:sm_90a", hopper_f8_attention_blocks());
-  return def;
+  return *def;
 }
 
 }  // namespace kiln::dsl::lang::kernels

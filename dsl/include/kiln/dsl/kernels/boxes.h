@@ -10,7 +10,7 @@ namespace kiln::dsl::lang::kernels {
 // the last; count [batch] how many. Of equal scores the lower index comes first; NaN and -inf are never kept. boxes
 // [batch, n, 4], scores and classes [batch, n]; n ≤ BLOCK.
 inline const auto& nms() {
-  static const auto def =
+  static const Kept def =
       kernel("nms", {"boxes", "scores", "classes", "index", "count", "batch", "n", "overlap", "K=100", "BLOCK=4096"},
              [](Ptr<const f32> boxes, Ptr<const f32> scores, Ptr<const i32> classes, Ptr<i32> index, Ptr<i32> count,
                 i32 batch, i32 n, f32 overlap, Const K, Const BLOCK) {
@@ -52,7 +52,7 @@ inline const auto& nms() {
           .array("count", "batch")
           .defaults("amd", {{"BLOCK", 1024}})
           .defaults("cuda", {{"BLOCK", 1024}});
-  return def;
+  return *def;
 }
 
 // A point of an image between pixels: what the four around it weigh, and how far from the image's first element their
@@ -101,7 +101,7 @@ inline RoiPart roi_part(const Value& boxes, const Value& images, const Value& r,
 // at 0, and boxes are one pixel wide and high at least. y [rois, P, Q, C].
 template <class T = f32>
 const auto& roi_align() {
-  static const auto def =
+  static const Kept def =
       kernel("roi_align",
              {"x", "boxes", "images", "y", "H", "W", "C", "rois", "P", "Q", "scale", "SAMPLES=2", "ALIGNED=1",
               "BLOCK=256"},
@@ -133,14 +133,14 @@ const auto& roi_align() {
           .array("y", "rois*P*Q*C")
           .defaults("amd", {{"num_warps", 2}})
           .defaults("cuda", {{"num_warps", 2}});
-  return def;
+  return *def;
 }
 
 // dx += the gradient of roi_align by x, by atomics: the order of additions to one pixel is not fixed. dx [N, H, W, C]
 // is f32, and the caller clears it.
 template <class T = f32>
 const auto& roi_align_backward() {
-  static const auto def =
+  static const Kept def =
       kernel("roi_align_backward",
              {"dy", "boxes", "images", "dx", "H", "W", "C", "rois", "P", "Q", "scale", "SAMPLES=2", "ALIGNED=1",
               "BLOCK=256"},
@@ -171,7 +171,7 @@ const auto& roi_align_backward() {
           .array("dx", "rois*H*W*C")
           .defaults("amd", {{"num_warps", 2}})
           .defaults("cuda", {{"num_warps", 2}});
-  return def;
+  return *def;
 }
 
 }  // namespace kiln::dsl::lang::kernels

@@ -123,7 +123,7 @@ Def convolution_hints(Def def) {
 // a block much longer than S·C is wasted work.
 template <class T = f32>
 const auto& conv2d() {
-  static const auto def = convolution_hints<T>(kernel(
+  static const Kept def = convolution_hints<T>(kernel(
       "conv2d",
       {"x", "w", "y", "N", "H", "W", "C", "K", "R", "S", "stride", "pad", "BM=128", "BN=64", "BK=192", "GROUP=8"},
       [](Ptr<const T> x, Ptr<const T> w, Ptr<ProductOf<T>> y, i32 N, i32 H, i32 W, i32 C, i32 K, i32 R, i32 S,
@@ -131,13 +131,13 @@ const auto& conv2d() {
         const auto [pixels, m, n, sums] = convolve(x, w, {N, H, W, C, K, R, S, stride, pad}, {BM, BN, BK}, GROUP);
         tile(y, {pixels, K}).store({m, n}, cast(sums, element_v<ProductOf<T>>));
       }));
-  return def;
+  return *def;
 }
 
 // y = max(conv2d(x, w) + bias, 0), bias [K] by channel: a layer whose normalisation went into its weights.
 template <class T = f32>
 const auto& conv2d_bias_relu() {
-  static const auto def =
+  static const Kept def =
       convolution_hints<T>(
           kernel("conv2d_bias_relu",
                  {"x", "w", "bias", "y", "N", "H", "W", "C", "K", "R", "S", "stride", "pad", "BM=128", "BN=64",
@@ -150,13 +150,13 @@ const auto& conv2d_bias_relu() {
                    tile(y, {pixels, K}).store({m, n}, cast(relu(biased), element_v<T>));
                  }))
           .array("bias", "K");
-  return def;
+  return *def;
 }
 
 // y = max(conv2d(x, w) + bias + residual, 0), residual [N, P, Q, K]: the last layer of a residual block.
 template <class T = f32>
 const auto& conv2d_bias_residual_relu() {
-  static const auto def =
+  static const Kept def =
       convolution_hints<T>(
           kernel("conv2d_bias_residual_relu",
                  {"x", "w", "bias", "residual", "y", "N", "H", "W", "C", "K", "R", "S", "stride", "pad", "BM=128",
@@ -171,13 +171,13 @@ const auto& conv2d_bias_residual_relu() {
                  }))
           .array("bias", "K")
           .array("residual", kPixelsTimesChannels);
-  return def;
+  return *def;
 }
 
 // The same in groups: C/groups channels of x make K/groups of y, by filters w [K, R, S, C/groups].
 template <class T = f32>
 const auto& conv2d_grouped() {
-  static const auto def =
+  static const Kept def =
       convolution_conditions(
           kernel(
               "conv2d_grouped",
@@ -220,7 +220,7 @@ const auto& conv2d_grouped() {
           .array("y", "N*(div(H + 2*pad - R, stride) + 1)*(div(W + 2*pad - S, stride) + 1)*K")
           .defaults("amd", {{"BM", 32}, {"BN", 32}, {"BK", std::is_same_v<T, f32> ? 8 : 32}})
           .defaults("cuda", cuda_convolution_blocks<T>());
-  return def;
+  return *def;
 }
 
 // The sums of a block of pixels and channels, [BM, BC], where channels come in groups of DEPTH, each of which makes as
@@ -283,8 +283,8 @@ auto convolution_by_channel(const char* name) {
 template <class T = f32, int FILTER = 3>
 const auto& conv2d_depthwise() {
   // On CPUs all channels of a pixel in turn, as they lie in memory.
-  static const auto def = convolution_by_channel<T, FILTER, 1>("conv2d_depthwise").defaults("cpu", {{"BC", 1024}});
-  return def;
+  static const Kept def = convolution_by_channel<T, FILTER, 1>("conv2d_depthwise").defaults("cpu", {{"BC", 1024}});
+  return *def;
 }
 
 // In groups of DEPTH channels, too narrow for matrix products: each makes as many channels of y. y[n, p, q, k] = Σ over
@@ -292,10 +292,10 @@ const auto& conv2d_depthwise() {
 // FILTER × FILTER; w is [FILTER, FILTER, DEPTH, C], C a multiple of DEPTH. Sums are f32.
 template <class T = f32, int DEPTH = 4, int FILTER = 3>
 const auto& conv2d_narrow() {
-  static const auto def = convolution_by_channel<T, FILTER, DEPTH>("conv2d_narrow")
+  static const Kept def = convolution_by_channel<T, FILTER, DEPTH>("conv2d_narrow")
                               .where("eq(rem(C, " + std::to_string(DEPTH) + "), 0)")
                               .defaults("cuda", {{"BM", 4}, {"BC", 64}, {"num_warps", 8}});
-  return def;
+  return *def;
 }
 
 }  // namespace kiln::dsl::lang::kernels

@@ -8,7 +8,7 @@ namespace kiln::dsl::lang::kernels {
 // out[i] = x[i] + y[i], i < n
 template <class T = f32>
 const auto& vector_add() {
-  static const auto def = kernel("vector_add", {"x", "y", "out", "n", "BLOCK=4096"},
+  static const Kept def = kernel("vector_add", {"x", "y", "out", "n", "BLOCK=4096"},
                                  [](Ptr<const T> x, Ptr<const T> y, Ptr<T> out, i32 n, Const BLOCK) {
                                    grid(cdiv(n, BLOCK));
                                    const Value start = program_id(0) * BLOCK;
@@ -22,13 +22,13 @@ const auto& vector_add() {
                               .array("out", "n")
                               .defaults("amd", {{"BLOCK", 1024}})
                               .defaults("cuda", {{"BLOCK", 1024}});
-  return def;
+  return *def;
 }
 
 // y[i] = sin(x[i])² + cos(x[i])², i < n
 template <class T = f32>
 const auto& sin2_cos2() {
-  static const auto def = kernel("sin2_cos2", {"x", "y", "n", "BLOCK=4096"},
+  static const Kept def = kernel("sin2_cos2", {"x", "y", "n", "BLOCK=4096"},
                                  [](Ptr<const T> x, Ptr<T> y, i32 n, Const BLOCK) {
                                    grid(cdiv(n, BLOCK));
                                    const Value start = program_id(0) * BLOCK;
@@ -41,13 +41,13 @@ const auto& sin2_cos2() {
                               .array("y", "n")
                               .defaults("amd", {{"BLOCK", 1024}})
                               .defaults("cuda", {{"BLOCK", 1024}});
-  return def;
+  return *def;
 }
 
 // y[i] = gelu(x[i]), exact (with erf), i < n
 template <class T = f32>
 const auto& gelu() {
-  static const auto def = kernel("gelu", {"x", "y", "n", "BLOCK=4096"},
+  static const Kept def = kernel("gelu", {"x", "y", "n", "BLOCK=4096"},
                                  [](Ptr<const T> x, Ptr<T> y, i32 n, Const BLOCK) {
                                    grid(cdiv(n, BLOCK));
                                    const Value start = program_id(0) * BLOCK;
@@ -58,13 +58,13 @@ const auto& gelu() {
                               .array("y", "n")
                               .defaults("amd", {{"BLOCK", 1024}})
                               .defaults("cuda", {{"BLOCK", 1024}});
-  return def;
+  return *def;
 }
 
 // y[r, c] = gelu(x[r, c] + bias[c]), the approximation with tanh
 template <class T = f32>
 const auto& bias_gelu() {
-  static const auto def =
+  static const Kept def =
       kernel("bias_gelu", {"x", "bias", "y", "rows", "cols", "BR=2", "BC=4096"},
              [](Ptr<const T> x, Ptr<const T> bias, Ptr<T> y, i32 rows, i32 cols, Const BR, Const BC) {
                grid(cdiv(cols, BC), cdiv(rows, BR));
@@ -79,7 +79,7 @@ const auto& bias_gelu() {
           .array("y", "rows*cols")
           .defaults("amd", {{"BR", 2}, {"BC", 512}})
           .defaults("cuda", {{"BR", 2}, {"BC", 512}});
-  return def;
+  return *def;
 }
 
 // y[i] = x[i]/(1-p) with probability 1-p, else 0; i < n. Philox gives four words at an offset: with q = ⌈n/4⌉, element
@@ -87,7 +87,7 @@ const auto& bias_gelu() {
 // is the same kernel on dy, with the same n, seed, offset and p.
 template <class T = f32>
 const auto& dropout() {
-  static const auto def = kernel("dropout", {"x", "y", "n", "p", "seed", "offset", "BLOCK=1024"},
+  static const Kept def = kernel("dropout", {"x", "y", "n", "p", "seed", "offset", "BLOCK=1024"},
                                  [](Ptr<const T> x, Ptr<T> y, i32 n, f32 p, i64 seed, i64 offset, Const BLOCK) {
                                    const Value quarter = cdiv(n, 4);
                                    grid(cdiv(quarter, BLOCK));
@@ -112,7 +112,7 @@ const auto& dropout() {
                               .defaults("cuda", {{"BLOCK", 512}})
                               .defaults("cuda:sm_86", {{"BLOCK", 512}, {"num_warps", 8}})
                               .defaults("cuda:sm_89", {{"BLOCK", 512}, {"num_warps", 8}});
-  return def;
+  return *def;
 }
 
 // Rotary embedding of x [tokens, heads, D], by halves ("neox"): with a = x[t, h, j], b = x[t, h, j + D/2], j < D/2, and
@@ -121,7 +121,7 @@ const auto& dropout() {
 // Not in place.
 template <class T = f32>
 const auto& rotary() {
-  static const auto def =
+  static const Kept def =
       kernel("rotary", {"x", "cosine", "sine", "positions", "y", "tokens", "heads", "D=128", "BH=8"},
              [](Ptr<const T> x, Ptr<const T> cosine, Ptr<const T> sine, Ptr<const i32> positions, Ptr<T> y, i32 tokens,
                 i32 heads, Const D, Const BH) {
@@ -146,7 +146,7 @@ const auto& rotary() {
           .array("sine", "tokens*div(D, 2)")
           .array("positions", "tokens", "0", "tokens")
           .array("y", "tokens*heads*D");
-  return def;
+  return *def;
 }
 
 // One step of AdamW, in place on p, m and v; `step` counts from 1:
@@ -155,7 +155,7 @@ const auto& rotary() {
 // g has the type of p; m and v are f32. The factors are computed in f64.
 template <class T = f32>
 const auto& adamw() {
-  static const auto def =
+  static const Kept def =
       kernel("adamw", {"p", "g", "m", "v", "n", "lr", "beta1", "beta2", "eps", "weight_decay", "step", "BLOCK=4096"},
              [](Ptr<T> p, Ptr<const T> g, Ptr<f32> m, Ptr<f32> v, i32 n, f64 lr, f64 beta1, f64 beta2, f64 eps,
                 f64 weight_decay, i32 step, Const BLOCK) {
@@ -183,7 +183,7 @@ const auto& adamw() {
           .array("v", "n", "0", "1")
           .defaults("amd", {{"BLOCK", 1024}})
           .defaults("cuda", {{"BLOCK", 1024}});
-  return def;
+  return *def;
 }
 
 }  // namespace kiln::dsl::lang::kernels

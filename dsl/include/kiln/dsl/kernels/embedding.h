@@ -8,7 +8,7 @@ namespace kiln::dsl::lang::kernels {
 // out[t, :] = table[ids[t], :]
 template <class T = f32>
 const auto& embedding() {
-  static const auto def =
+  static const Kept def =
       kernel("embedding", {"table", "ids", "out", "tokens", "cols", "BLOCK=1024"},
              [](Ptr<const T> table, Ptr<const i32> ids, Ptr<T> out, i32 tokens, i32 cols, Const BLOCK) {
                grid(tokens);
@@ -23,13 +23,13 @@ const auto& embedding() {
           .array("table", "tokens*cols")
           .array("ids", "tokens", "0", "tokens")
           .array("out", "tokens*cols");
-  return def;
+  return *def;
 }
 
 // dtable[ids[t], :] += dout[t, :] by atomics: the order of additions to one row is not fixed
 template <class T = f32>
 const auto& embedding_backward() {
-  static const auto def =
+  static const Kept def =
       kernel("embedding_backward", {"dout", "ids", "dtable", "tokens", "cols", "BLOCK=1024"},
              [](Ptr<const T> dout, Ptr<const i32> ids, Ptr<T> dtable, i32 tokens, i32 cols, Const BLOCK) {
                grid(tokens);
@@ -46,13 +46,13 @@ const auto& embedding_backward() {
           .array("dout", "tokens*cols")
           .array("ids", "tokens", "0", "tokens")
           .array("dtable", "tokens*cols");
-  return def;
+  return *def;
 }
 
 // The same in the order of t, so that results do not depend on the number of threads: a program owns BLOCK columns.
 template <class T = f32>
 const auto& embedding_backward_ordered() {
-  static const auto def =
+  static const Kept def =
       kernel("embedding_backward_ordered", {"dout", "ids", "dtable", "tokens", "cols", "BLOCK=256"},
              [](Ptr<const T> dout, Ptr<const i32> ids, Ptr<T> dtable, i32 tokens, i32 cols, Const BLOCK) {
                grid(cdiv(cols, BLOCK));
@@ -67,7 +67,7 @@ const auto& embedding_backward_ordered() {
           .array("dout", "tokens*cols")
           .array("ids", "tokens", "0", "tokens")
           .array("dtable", "tokens*cols");
-  return def;
+  return *def;
 }
 
 }  // namespace kiln::dsl::lang::kernels

@@ -23,7 +23,7 @@ inline Value table_at(const Value& base, const Value& tables, const Value& numbe
 // counts weights[i] times, in sums alone.
 template <class T = f32>
 const auto& embedding_bag() {
-  static const auto def =
+  static const Kept def =
       kernel("embedding_bag",
              {"table", "tables", "ids", "offsets", "weights", "out", "batch", "count", "cols", "stride", "padding",
               "MODE=0", "WEIGHTED=0", "ROWS=1", "BLOCK=512"},
@@ -72,13 +72,13 @@ const auto& embedding_bag() {
           .where("le(count*cols, stride)")
           .defaults("amd", {{"ROWS", 4}, {"BLOCK", 128}, {"num_warps", 1}})
           .defaults("cuda", {{"ROWS", 4}, {"BLOCK", 128}, {"num_warps", 1}});
-  return def;
+  return *def;
 }
 
 // What the gradient needs of each id: keys, the table above the row, all ones for padding; its bag; and how many times
 // its row counts there, by MODE (0 or 1) and WEIGHTED.
 inline const auto& embedding_keys() {
-  static const auto def =
+  static const Kept def =
       kernel("embedding_keys",
              {"ids", "offsets", "weights", "keys", "bags", "factors", "batch", "count", "padding", "MODE=0",
               "WEIGHTED=0", "BLOCK=64"},
@@ -117,12 +117,12 @@ inline const auto& embedding_keys() {
           .array("factors", "batch*count")
           .defaults("amd", {{"num_warps", 1}})
           .defaults("cuda", {{"num_warps", 1}});
-  return def;
+  return *def;
 }
 
 // The keys in ascending order, and where each stood; equal ones in the order they had. BLOCK ≥ n.
 inline const auto& embedding_order() {
-  static const auto def = kernel("embedding_order", {"keys", "sorted", "order", "n", "BLOCK=65536"},
+  static const Kept def = kernel("embedding_order", {"keys", "sorted", "order", "n", "BLOCK=65536"},
                                  [](Ptr<const u64> keys, Ptr<u64> sorted, Ptr<i32> order, i32 n, Const BLOCK) {
                                    grid(1);
                                    const Value all = ~cast(0, u64_t), at = arange(0, BLOCK);
@@ -139,7 +139,7 @@ inline const auto& embedding_order() {
                               .array("order", "n")
                               .defaults("amd", {{"BLOCK", 1024}, {"num_warps", 16}})
                               .defaults("cuda", {{"BLOCK", 2048}, {"num_warps", 16}});
-  return def;
+  return *def;
 }
 
 // The gradient of one row: that of each of its ids, in their order. Runs `step(key, lanes, gradient)` for the first of
@@ -186,7 +186,7 @@ inline TableRow row_of_key(const Value& key) { return {cast(key >> 32, i32_t), c
 // One step of SGD on the rows that ids name, with g the gradient of a row: w = w - lr·g.
 template <class T = f32>
 const auto& embedding_sgd() {
-  static const auto def = row_step_hints(
+  static const Kept def = row_step_hints(
       kernel(
           "embedding_sgd",
           {"table", "tables", "sorted", "order", "bags", "factors", "dout", "n", "batch", "cols", "stride", "lr",
@@ -203,13 +203,13 @@ const auto& embedding_sgd() {
           })
           .array("table", "4096*cols")
           .array("tables", "2", "0", "1"));
-  return def;
+  return *def;
 }
 
 // Adagrad: state [rows, cols] of f32 += g², w = w - lr·g/(sqrt(state) + eps).
 template <class T = f32>
 const auto& embedding_adagrad() {
-  static const auto def = row_step_hints(
+  static const Kept def = row_step_hints(
       kernel("embedding_adagrad",
              {"table", "state", "tables", "sorted", "order", "bags", "factors", "dout", "n", "batch", "cols", "stride",
               "lr", "eps", "BLOCK=512"},
@@ -230,13 +230,13 @@ const auto& embedding_adagrad() {
           .array("table", "4096*cols")
           .array("state", "4096*cols", "0", "1")
           .array("tables", "3", "0", "1"));
-  return def;
+  return *def;
 }
 
 // Adagrad with one state for a row: state [rows] of f32 += the mean of g², w = w - lr·g/(sqrt(state) + eps).
 template <class T = f32>
 const auto& embedding_rowwise_adagrad() {
-  static const auto def = row_step_hints(
+  static const Kept def = row_step_hints(
       kernel("embedding_rowwise_adagrad",
              {"table", "state", "tables", "sorted", "order", "bags", "factors", "dout", "n", "batch", "cols", "stride",
               "lr", "eps", "BLOCK=512"},
@@ -257,14 +257,14 @@ const auto& embedding_rowwise_adagrad() {
           .array("table", "4096*cols")
           .array("state", "4096", "0", "1")
           .array("tables", "3", "0", "1"));
-  return def;
+  return *def;
 }
 
 // SGD without an order of the ids: each adds its part to its row by atomics, in no fixed order. For sums; with
 // WEIGHTED=1 by weights.
 template <class T = f32>
 const auto& embedding_sgd_atomic() {
-  static const auto def =
+  static const Kept def =
       kernel("embedding_sgd_atomic",
              {"table", "tables", "ids", "offsets", "weights", "dout", "batch", "count", "cols", "stride", "padding",
               "lr", "WEIGHTED=0", "BLOCK=512"},
@@ -295,14 +295,14 @@ const auto& embedding_sgd_atomic() {
           .array("dout", "batch*stride")
           .defaults("amd", {{"BLOCK", 256}, {"num_warps", 1}})
           .defaults("cuda", {{"BLOCK", 256}, {"num_warps", 1}});
-  return def;
+  return *def;
 }
 
 // The gradient of dlrm_interaction, its concatenation with the first feature included: of out = (features[b, 0], then
 // features[b, i]·features[b, j] for j < i) the slopes dout become dfeatures [batch, F, D].
 template <class T = f32>
 const auto& dlrm_interaction_backward() {
-  static const auto def =
+  static const Kept def =
       kernel("dlrm_interaction_backward", {"features", "dout", "dfeatures", "batch", "F=27", "D=128"},
              [](Ptr<const T> features, Ptr<const T> dout, Ptr<T> dfeatures, i32 batch, Const F, Const D) {
                grid(batch);
@@ -323,7 +323,7 @@ const auto& dlrm_interaction_backward() {
           .array("dfeatures", "batch*F*D")
           .defaults("amd", {{"num_warps", 8}})
           .defaults("cuda", {{"num_warps", 8}});
-  return def;
+  return *def;
 }
 
 }  // namespace kiln::dsl::lang::kernels

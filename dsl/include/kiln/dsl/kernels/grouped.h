@@ -9,7 +9,7 @@ namespace kiln::dsl::lang::kernels {
 // B[1]ᵀ, … of B [groups, N, K]. Rows of C [M, N] behind them stay as they are. groups ≤ GROUPS.
 template <class T = f32>
 const auto& grouped_matmul_nt() {
-  static const auto def =
+  static const Kept def =
       product_hints<T>(
           kernel("grouped_matmul_nt",
                  {"A", "B", "sizes", "C", "M", "N", "K", "groups", "BM=64", "BN=256", "BK=256", "GROUPS=64"},
@@ -28,14 +28,14 @@ const auto& grouped_matmul_nt() {
           .array("sizes", "groups", "div(M, groups)", "div(M, groups) + 1")
           .array("C", "M*N")
           .defaults("amd", {{"BM", 64}, {"BN", 64}, {"BK", 32}, {"num_warps", 4}});
-  return def;
+  return *def;
 }
 
 // C[g] = A[g]ᵀ·B[g] of each group's rows of A [M, K] and B [M, N]: the first sizes[0] ones, the next sizes[1], …;
 // C [groups, K, N], zeros of a group without rows. Sizes add up to M at most. groups ≤ GROUPS, and ≤ 65535.
 template <class T = f32>
 const auto& grouped_matmul_tn() {
-  static const auto def =
+  static const Kept def =
       product_hints<T>(
           kernel("grouped_matmul_tn",
                  {"A", "B", "sizes", "C", "M", "N", "K", "groups", "BM=64", "BN=256", "BK=64", "GROUPS=64"},
@@ -60,7 +60,7 @@ const auto& grouped_matmul_tn() {
           .array("sizes", "groups", "div(M, groups)", "div(M, groups) + 1")
           .array("C", "groups*K*N")
           .defaults("amd", {{"BM", 64}, {"BN", 64}, {"BK", 32}, {"num_warps", 4}});
-  return def;
+  return *def;
 }
 
 }  // namespace kiln::dsl::lang::kernels

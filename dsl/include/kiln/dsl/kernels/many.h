@@ -50,7 +50,7 @@ Def many_hints(Def def) {
 // sums[c] = the sum of the squares of chunk c of the gradients, bad[c] = how many of it are infinite or NaN.
 template <class T = f32>
 const auto& gradient_sums() {
-  static const auto def = many_hints(
+  static const Kept def = many_hints(
       kernel("gradient_sums", {"g", "tensors", "chunks", "sums", "bad", "count", "chunk", "BLOCK=4096", "ALIGN=1"},
              [](Ptr<const T> g, Ptr<const i64> tensors, Ptr<const i32> chunks, Ptr<f32> sums, Ptr<i32> bad, i32 count,
                 i32 chunk, Const BLOCK, Const ALIGN) {
@@ -70,14 +70,14 @@ const auto& gradient_sums() {
           .array("tensors", "2", "chunk", "chunk + 1")
           .array("sums", "count")
           .array("bad", "count"));
-  return def;
+  return *def;
 }
 
 // What `gradient_sums` found becomes a factor. Gradients are those of the loss times loss_scale; norm [1] is theirs
 // without it, over all tensors. factor = {min(1, max_norm/(norm + 1e-6)) / loss_scale, 1}, the clipping only where
 // max_norm is above 0; and {0, 0} where a gradient is infinite or NaN.
 inline const auto& gradient_factor() {
-  static const auto def =
+  static const Kept def =
       kernel("gradient_factor", {"sums", "bad", "factor", "norm", "count", "max_norm", "loss_scale", "BLOCK=1024"},
              [](Ptr<const f32> sums, Ptr<const i32> bad, Ptr<f32> factor, Ptr<f32> norm, i32 count, f32 max_norm,
                 f32 loss_scale, Const BLOCK) {
@@ -99,13 +99,13 @@ inline const auto& gradient_factor() {
           .array("bad", "count", "0", "1")
           .array("factor", "2")
           .array("norm", "1");
-  return def;
+  return *def;
 }
 
 // g *= factor[0] over all tensors, in place; nothing where factor[1] is 0.
 template <class T = f32>
 const auto& scale_many() {
-  static const auto def =
+  static const Kept def =
       many_hints(kernel("scale_many", {"g", "tensors", "chunks", "factor", "count", "chunk", "BLOCK=4096", "ALIGN=1"},
                         [](Ptr<T> g, Ptr<const i64> tensors, Ptr<const i32> chunks, Ptr<const f32> factor, i32 count,
                            i32 chunk, Const BLOCK, Const ALIGN) {
@@ -122,7 +122,7 @@ const auto& scale_many() {
                      .array("g", "2*chunk")
                      .array("tensors", "2", "chunk", "chunk + 1")
                      .array("factor", "2", "1", "2"));
-  return def;
+  return *def;
 }
 
 }  // namespace kiln::dsl::lang::kernels

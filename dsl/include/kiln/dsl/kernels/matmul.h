@@ -105,7 +105,7 @@ constexpr const char* matmul_name() {
 // C = A·B of [M, K] and [K, N]; of i8 in i32
 template <class T = f32>
 const auto& matmul() {
-  static const auto def =
+  static const Kept def =
       product_hints<T>(kernel(matmul_name<T>(), {"A", "B", "C", "M", "N", "K", "BM=128", "BN=256", "BK=256", "GROUP=8"},
                               [](Ptr<const T> A, Ptr<const T> B, Ptr<ProductOf<T>> C, i32 M, i32 N, i32 K, Const BM,
                                  Const BN, Const BK, Const GROUP) {
@@ -117,13 +117,13 @@ const auto& matmul() {
           .array("A", "M*K")
           .array("B", "K*N")
           .array("C", "M*N");
-  return def;
+  return *def;
 }
 
 // C[b] = A[b]·B[b] of [batch, M, K] and [batch, K, N], batch ≤ 65535
 template <class T = f32>
 const auto& batched_matmul() {
-  static const auto def =
+  static const Kept def =
       product_hints<T>(
           kernel("batched_matmul", {"A", "B", "C", "batch", "M", "N", "K", "BM=64", "BN=128", "BK=256", "GROUP=8"},
                  [](Ptr<const T> A, Ptr<const T> B, Ptr<ProductOf<T>> C, i32 batch, i32 M, i32 N, i32 K, Const BM,
@@ -137,7 +137,7 @@ const auto& batched_matmul() {
           .array("A", "batch*M*K")
           .array("B", "batch*K*N")
           .array("C", "batch*M*N");
-  return def;
+  return *def;
 }
 
 // Which group a program is of, and the place of its block there: its rows, and its first row and column.
@@ -166,7 +166,7 @@ inline GroupedBlock grouped_block(const Value& sizes, const Value& groups, const
 // behind them stay as they are. groups ≤ GROUPS.
 template <class T = f32>
 const auto& grouped_matmul() {
-  static const auto def =
+  static const Kept def =
       product_hints<T>(
           kernel("grouped_matmul",
                  {"A", "B", "sizes", "C", "M", "N", "K", "groups", "BM=64", "BN=256", "BK=256", "GROUPS=64"},
@@ -184,7 +184,7 @@ const auto& grouped_matmul() {
           .array("B", "groups*K*N")
           .array("sizes", "groups", "div(M, groups)", "div(M, groups) + 1")
           .array("C", "M*N");
-  return def;
+  return *def;
 }
 
 // C = activation(A·B + bias), bias by column
@@ -208,16 +208,16 @@ auto matmul_bias(std::string_view name, Value (*activation)(Operand)) {
 // C = gelu(A·B + bias), gelu by its approximation with tanh
 template <class T = f32>
 const auto& matmul_bias_act() {
-  static const auto def =
+  static const Kept def =
       matmul_bias<T>("matmul_bias_act", [](Operand x) { return gelu_tanh(std::move(x), accuracy<T>()); });
-  return def;
+  return *def;
 }
 
 // C = max(A·B + bias, 0)
 template <class T = f32>
 const auto& matmul_bias_relu() {
-  static const auto def = matmul_bias<T>("matmul_bias_relu", relu);
-  return def;
+  static const Kept def = matmul_bias<T>("matmul_bias_relu", relu);
+  return *def;
 }
 
 // x - λ above λ, x + λ below -λ, else 0
@@ -229,7 +229,7 @@ inline Value softshrink(const Value& x, const Value& lambda) {
 // [rows, IN], w1 [IN, HIDDEN], w2 and w3 [HIDDEN, HIDDEN], w4 [HIDDEN, OUT]; the biases run along columns.
 template <class T = f32>
 const auto& mlp_softshrink() {
-  static const auto def =
+  static const Kept def =
       kernel("mlp_softshrink",
              {"x", "w1", "b1", "w2", "b2", "w3", "b3", "w4", "b4", "y", "rows", "lambda", "IN=784", "HIDDEN=256",
               "OUT=10", "BM=64", "BK=112"},
@@ -270,14 +270,14 @@ const auto& mlp_softshrink() {
           .defaults("amd:gfx906", {{"num_warps", 16}})
           .defaults("amd:gfx1100", {{"num_warps", 32}})
           .defaults("amd:gfx1200", {{"num_warps", 32}});
-  return def;
+  return *def;
 }
 
 // The pairwise interaction of DLRM: of F features [batch, F, D] a row out[b] = (features[b, 0], then features[b, i] ·
 // features[b, j] for all j < i, by i and then j), D + F·(F-1)/2 numbers.
 template <class T = f32>
 const auto& dlrm_interaction() {
-  static const auto def = kernel("dlrm_interaction", {"features", "out", "batch", "F=27", "D=128"},
+  static const Kept def = kernel("dlrm_interaction", {"features", "out", "batch", "F=27", "D=128"},
                                  [](Ptr<const T> features, Ptr<T> out, i32 batch, Const F, Const D) {
                                    grid(batch);
                                    const Value sample = cast(program_id(0), i64_t);
@@ -296,7 +296,7 @@ const auto& dlrm_interaction() {
                               .defaults("amd:gfx1100", {{"num_warps", 8}})
                               .defaults("amd:gfx1200", {{"num_warps", 8}})
                               .defaults("cuda", {{"num_warps", 8}});
-  return def;
+  return *def;
 }
 
 }  // namespace kiln::dsl::lang::kernels

@@ -18,7 +18,7 @@ inline constexpr int64_t kScaledBlock = 128;
 template <class Out = bf16>
 const auto& matmul_f8() {
   using enum target::Schedule;
-  static const auto def =
+  static const Kept def =
       kernel("matmul_f8", {"A", "B", "a_scale", "b_scale", "C", "M", "N", "K", "BM=128", "BN=128", "SPANS=1"},
              [](Ptr<const f8e4m3> A, Ptr<const f8e4m3> B, Ptr<const f32> a_scale, Ptr<const f32> b_scale, Ptr<Out> C,
                 i32 M, i32 N, i32 K, Const BM, Const BN, Const SPANS) {
@@ -65,7 +65,7 @@ const auto& matmul_f8() {
                                     {"num_warps", 8},
                                     {"num_stages", 3},
                                     {"warp_specialise", target::value_of(kPersistent)}});
-  return def;
+  return *def;
 }
 
 }  // namespace kiln::dsl::lang::kernels

@@ -9,7 +9,7 @@ namespace kiln::dsl::lang::kernels {
 // C = A·B + bias + R, bias by column, R [M, N]: the second layer of a block of a transformer
 template <class T = f32>
 const auto& matmul_bias_residual() {
-  static const auto def =
+  static const Kept def =
       product_hints<T>(kernel("matmul_bias_residual",
                               {"A", "B", "bias", "R", "C", "M", "N", "K", "BM=128", "BN=256", "BK=256"},
                               [](Ptr<const T> A, Ptr<const T> B, Ptr<const T> bias, Ptr<const T> R, Ptr<T> C, i32 M,
@@ -26,14 +26,14 @@ const auto& matmul_bias_residual() {
           .array("bias", "N")
           .array("R", "M*N")
           .array("C", "M*N");
-  return def;
+  return *def;
 }
 
 // C = A·B, element (m, n) times row_scale[m] and column_scale[n], rounded to i8 or f8e4m3: to the nearest, ties to
 // even, what is out of range to the ends of it.
 template <class T = f32, class Out = i8>
 const auto& matmul_quantise() {
-  static const auto def =
+  static const Kept def =
       product_hints<T>(kernel("matmul_quantise",
                               {"A", "B", "row_scale", "column_scale", "C", "M", "N", "K", "BM=128", "BN=256", "BK=256"},
                               [](Ptr<const T> A, Ptr<const T> B, Ptr<const f32> row_scale, Ptr<const f32> column_scale,
@@ -51,7 +51,7 @@ const auto& matmul_quantise() {
           .array("row_scale", "M")
           .array("column_scale", "N")
           .array("C", "M*N");
-  return def;
+  return *def;
 }
 
 // Products with weights that are widened are made the other way round, (W·Aᵀ)ᵀ: matrix units of several warps take the
@@ -102,8 +102,8 @@ auto matmul_of_bytes(std::string_view name) {
 // C = A·Bᵀ of A [M, K] and weights B [N, K] of i8, row n of which stands for itself times scale[n].
 template <class T = f32>
 const auto& matmul_w8() {
-  static const auto def = matmul_of_bytes<T, i8>("matmul_w8");
-  return def;
+  static const Kept def = matmul_of_bytes<T, i8>("matmul_w8");
+  return *def;
 }
 
 inline constexpr int64_t kWeightGroup = 128;
@@ -113,7 +113,7 @@ inline constexpr int64_t kWeightGroup = 128;
 // even divisor of it.
 template <class T = f32>
 const auto& matmul_w4() {
-  static const auto def =
+  static const Kept def =
       widened_hints<T>(kernel("matmul_w4", {"A", "B", "scale", "C", "M", "N", "K", "ldb", "BM=64", "BN=128", "BK=128"},
                               [](Ptr<const T> A, Ptr<const u8> B, Ptr<const T> scale, Ptr<T> C, i32 M, i32 N, i32 K,
                                  i32 ldb, Const BM, Const BN, Const BK) {
@@ -139,7 +139,7 @@ const auto& matmul_w4() {
           .array("scale", "div(127 + K, 128)*N")
           .array("C", "M*N")
           .defaults("amd", {{"BM", 64}, {"BN", 64}, {"BK", 32}, {"num_warps", 4}});
-  return def;
+  return *def;
 }
 
 }  // namespace kiln::dsl::lang::kernels

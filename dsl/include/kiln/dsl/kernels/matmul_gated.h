@@ -41,16 +41,16 @@ auto gated_matmul(std::string_view name, Value (*activation)(Operand)) {
 // C = silu(A·B[:, :N]) · (A·B[:, N:])
 template <class T = f32>
 const auto& matmul_swiglu() {
-  static const auto def = gated_matmul<T>("matmul_swiglu", [](Operand x) { return silu(std::move(x)); });
-  return def;
+  static const Kept def = gated_matmul<T>("matmul_swiglu", [](Operand x) { return silu(std::move(x)); });
+  return *def;
 }
 
 // C = gelu(A·B[:, :N]) · (A·B[:, N:]), gelu by its approximation with tanh
 template <class T = f32>
 const auto& matmul_geglu() {
-  static const auto def =
+  static const Kept def =
       gated_matmul<T>("matmul_geglu", [](Operand x) { return gelu_tanh(std::move(x), accuracy<T>()); });
-  return def;
+  return *def;
 }
 
 }  // namespace kiln::dsl::lang::kernels

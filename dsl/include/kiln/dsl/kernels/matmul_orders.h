@@ -44,21 +44,21 @@ auto turned_matmul(std::string_view name, bool a_turned, bool b_turned) {
 // C = A·Bᵀ of A [M, K] and B [N, K], as layers store their weights; of i8 in i32
 template <class T = f32, class Out = ProductOf<T>>
 const auto& matmul_nt() {
-  static const auto def = turned_matmul<T, Out>("matmul_nt", false, true);
-  return def;
+  static const Kept def = turned_matmul<T, Out>("matmul_nt", false, true);
+  return *def;
 }
 
 // C = Aᵀ·B of A [K, M] and B [K, N], as in the gradients of weights; of i8 in i32
 template <class T = f32, class Out = ProductOf<T>>
 const auto& matmul_tn() {
-  static const auto def = turned_matmul<T, Out>("matmul_tn", true, false);
-  return def;
+  static const Kept def = turned_matmul<T, Out>("matmul_tn", true, false);
+  return *def;
 }
 
 // C = A·B of [M, K] and [K, N] whose rows begin lda, ldb and ldc elements after one another; of i8 in i32
 template <class T = f32, class Out = ProductOf<T>>
 const auto& matmul_strided() {
-  static const auto def =
+  static const Kept def =
       product_hints<T>(
           kernel("matmul_strided",
                  {"A", "B", "C", "M", "N", "K", "lda", "ldb", "ldc", "BM=128", "BN=256", "BK=256", "GROUP=8"},
@@ -72,7 +72,7 @@ const auto& matmul_strided() {
           .array("A", "M*lda")
           .array("B", "K*ldb")
           .array("C", "M*ldc");
-  return def;
+  return *def;
 }
 
 }  // namespace kiln::dsl::lang::kernels

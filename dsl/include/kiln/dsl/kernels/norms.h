@@ -30,7 +30,7 @@ Centred centre(const Value& v, const Value& inside, const Value& count, const Va
 // y[r, :] = (x[r, :] - mean) / sqrt(variance + eps) · weight + bias
 template <class T = f32>
 const auto& layer_norm() {
-  static const auto def =
+  static const Kept def =
       kernel("layer_norm", {"x", "weight", "bias", "y", "rows", "cols", "stride", "eps", "BLOCK=4096"},
              [](Ptr<const T> x, Ptr<const T> weight, Ptr<const T> bias, Ptr<T> y, i32 rows, i32 cols, i32 stride,
                 f32 eps, Const BLOCK) {
@@ -49,13 +49,13 @@ const auto& layer_norm() {
           .array("weight", "cols")
           .array("bias", "cols")
           .array("y", "rows*stride");
-  return def;
+  return *def;
 }
 
 // The same for narrow rows, ROWS at once.
 template <class T = f32>
 const auto& layer_norm_narrow() {
-  static const auto def =
+  static const Kept def =
       kernel("layer_norm_narrow", {"x", "weight", "bias", "y", "rows", "cols", "stride", "eps", "ROWS=4", "BLOCK=256"},
              [](Ptr<const T> x, Ptr<const T> weight, Ptr<const T> bias, Ptr<T> y, i32 rows, i32 cols, i32 stride,
                 f32 eps, Const ROWS, Const BLOCK) {
@@ -75,7 +75,7 @@ const auto& layer_norm_narrow() {
           .array("bias", "cols")
           .array("y", "rows*stride")
           .defaults("cuda", {{"ROWS", 16}, {"num_warps", 4}});
-  return def;
+  return *def;
 }
 
 // Mean and variance of a row, taken in blocks: each block's own are joined to those of the blocks before it, as
@@ -102,7 +102,7 @@ inline Moments row_moments(const Tile& row, const Value& origin, const Value& co
 // The same for rows of any length, which are read twice.
 template <class T = f32>
 const auto& layer_norm_long() {
-  static const auto def =
+  static const Kept def =
       kernel("layer_norm_long", {"x", "weight", "bias", "y", "rows", "cols", "stride", "eps", "BLOCK=4096"},
              [](Ptr<const T> x, Ptr<const T> weight, Ptr<const T> bias, Ptr<T> y, i32 rows, i32 cols, i32 stride,
                 f32 eps, Const BLOCK) {
@@ -126,14 +126,14 @@ const auto& layer_norm_long() {
           .array("bias", "cols")
           .array("y", "rows*stride")
           .defaults("cuda", {{"BLOCK", 8192}, {"num_warps", 8}});
-  return def;
+  return *def;
 }
 
 // The gradients of layer_norm, for dense rows: dx, and of weight and bias what each block of ROWS rows adds up to, in
 // f32: dweight and dbias are [⌈rows/ROWS⌉, cols], and column_sum of them finishes. The sums are in a fixed order.
 template <class T = f32>
 const auto& layer_norm_backward() {
-  static const auto def =
+  static const Kept def =
       kernel("layer_norm_backward",
              {"x", "weight", "dy", "dx", "dweight", "dbias", "rows", "cols", "eps", "ROWS=64", "BLOCK=4096"},
              [](Ptr<const T> x, Ptr<const T> weight, Ptr<const T> dy, Ptr<T> dx, Ptr<f32> dweight, Ptr<f32> dbias,
@@ -167,7 +167,7 @@ const auto& layer_norm_backward() {
           .array("dx", "rows*cols")
           .array("dweight", "div(rows + ROWS - 1, ROWS)*cols")
           .array("dbias", "div(rows + ROWS - 1, ROWS)*cols");
-  return def;
+  return *def;
 }
 
 // v / sqrt(mean of squares + eps) · weight of a row that is 0 beyond its end
@@ -179,7 +179,7 @@ inline Value rms_normal(const Value& v, const Value& weight, const Value& cols, 
 // y[r, :] = x[r, :] / sqrt(mean of squares + eps) · weight
 template <class T = f32>
 const auto& rms_norm() {
-  static const auto def =
+  static const Kept def =
       kernel("rms_norm", {"x", "weight", "y", "rows", "cols", "stride", "eps", "BLOCK=4096"},
              [](Ptr<const T> x, Ptr<const T> weight, Ptr<T> y, i32 rows, i32 cols, i32 stride, f32 eps, Const BLOCK) {
                grid(rows);
@@ -192,13 +192,13 @@ const auto& rms_norm() {
           .array("x", "rows*stride")
           .array("weight", "cols")
           .array("y", "rows*stride");
-  return def;
+  return *def;
 }
 
 // The same for narrow rows, ROWS at once.
 template <class T = f32>
 const auto& rms_norm_narrow() {
-  static const auto def =
+  static const Kept def =
       kernel("rms_norm_narrow", {"x", "weight", "y", "rows", "cols", "stride", "eps", "ROWS=4", "BLOCK=256"},
              [](Ptr<const T> x, Ptr<const T> weight, Ptr<T> y, i32 rows, i32 cols, i32 stride, f32 eps, Const ROWS,
                 Const BLOCK) {
@@ -215,13 +215,13 @@ const auto& rms_norm_narrow() {
           .array("weight", "cols")
           .array("y", "rows*stride")
           .defaults("cuda", {{"ROWS", 8}, {"num_warps", 4}});
-  return def;
+  return *def;
 }
 
 // total[r, :] = x[r, :] + residual[r, :], and y[r, :] its RMS norm, for dense rows
 template <class T = f32>
 const auto& residual_rms_norm() {
-  static const auto def =
+  static const Kept def =
       kernel("residual_rms_norm", {"x", "residual", "weight", "total", "y", "rows", "cols", "eps", "BLOCK=4096"},
              [](Ptr<const T> x, Ptr<const T> residual, Ptr<const T> weight, Ptr<T> total, Ptr<T> y, i32 rows, i32 cols,
                 f32 eps, Const BLOCK) {
@@ -240,13 +240,13 @@ const auto& residual_rms_norm() {
           .array("weight", "cols")
           .array("total", "rows*cols")
           .array("y", "rows*cols");
-  return def;
+  return *def;
 }
 
 // y[r, :] = the layer norm of x[r, :] + residual[r, :], for dense rows
 template <class T = f32>
 const auto& residual_layer_norm() {
-  static const auto def =
+  static const Kept def =
       kernel("residual_layer_norm", {"x", "residual", "weight", "bias", "y", "rows", "cols", "eps", "BLOCK=4096"},
              [](Ptr<const T> x, Ptr<const T> residual, Ptr<const T> weight, Ptr<const T> bias, Ptr<T> y, i32 rows,
                 i32 cols, f32 eps, Const BLOCK) {
@@ -267,7 +267,7 @@ const auto& residual_layer_norm() {
           .array("weight", "cols")
           .array("bias", "cols")
           .array("y", "rows*cols");
-  return def;
+  return *def;
 }
 
 }  // namespace kiln::dsl::lang::kernels

@@ -112,20 +112,20 @@ auto sgd_of(std::string_view name, Names names) {
 // m begins as zeros. MOMENTUM=0: p = p - lr·d, and m is not touched.
 template <class T = f32, class G = T>
 const auto& sgd_many() {
-  static const auto def = step_hints(
+  static const Kept def = step_hints(
       sgd_of<T, G>("sgd_many", {"p", "g", "m", "tensors", "chunks", "factor", "count", "chunk", "lr", "momentum",
                                 "dampening", "weight_decay", "MOMENTUM=1", "NESTEROV=0", "BLOCK=4096", "ALIGN=1"}),
       {"p", "g", "m"});
-  return def;
+  return *def;
 }
 template <class G = bf16>
 const auto& sgd_split_many() {
-  static const auto def = step_hints(
+  static const Kept def = step_hints(
       sgd_of<bf16, G, Ptr<u16>>(
           "sgd_split_many", {"p", "low", "g", "m", "tensors", "chunks", "factor", "count", "chunk", "lr", "momentum",
                              "dampening", "weight_decay", "MOMENTUM=1", "NESTEROV=0", "BLOCK=4096", "ALIGN=1"}),
       {"p", "low", "g", "m"});
-  return def;
+  return *def;
 }
 
 // --- Adagrad ---
@@ -152,20 +152,20 @@ auto adagrad_of(std::string_view name, Names names) {
 // With d = g·factor + weight_decay·p:   sums = sums + d²,   p = p - lr·d/(sqrt(sums) + eps)
 template <class T = f32, class G = T>
 const auto& adagrad_many() {
-  static const auto def =
+  static const Kept def =
       step_hints(adagrad_of<T, G>("adagrad_many", {"p", "g", "sums", "tensors", "chunks", "factor", "count", "chunk",
                                                    "lr", "eps", "weight_decay", "BLOCK=4096", "ALIGN=1"}),
                  {"p", "g", "sums"});
-  return def;
+  return *def;
 }
 template <class G = bf16>
 const auto& adagrad_split_many() {
-  static const auto def =
+  static const Kept def =
       step_hints(adagrad_of<bf16, G, Ptr<u16>>(
                      "adagrad_split_many", {"p", "low", "g", "sums", "tensors", "chunks", "factor", "count", "chunk",
                                             "lr", "eps", "weight_decay", "BLOCK=4096", "ALIGN=1"}),
                  {"p", "low", "g", "sums"});
-  return def;
+  return *def;
 }
 
 // --- Lion ---
@@ -197,20 +197,20 @@ auto lion_of(std::string_view name, Names names) {
 // (Chen et al., Symbolic Discovery of Optimization Algorithms, arXiv 2302.06675). The sign of 0 is 0.
 template <class T = f32, class G = T>
 const auto& lion_many() {
-  static const auto def =
+  static const Kept def =
       step_hints(lion_of<T, G>("lion_many", {"p", "g", "m", "tensors", "chunks", "factor", "count", "chunk", "lr",
                                              "beta1", "beta2", "weight_decay", "BLOCK=4096", "ALIGN=1"}),
                  {"p", "g", "m"});
-  return def;
+  return *def;
 }
 template <class G = bf16>
 const auto& lion_split_many() {
-  static const auto def =
+  static const Kept def =
       step_hints(lion_of<bf16, G, Ptr<u16>>(
                      "lion_split_many", {"p", "low", "g", "m", "tensors", "chunks", "factor", "count", "chunk", "lr",
                                          "beta1", "beta2", "weight_decay", "BLOCK=4096", "ALIGN=1"}),
                  {"p", "low", "g", "m"});
-  return def;
+  return *def;
 }
 
 }  // namespace kiln::dsl::lang::kernels

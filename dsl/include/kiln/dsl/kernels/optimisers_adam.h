@@ -64,45 +64,45 @@ auto adam_of(std::string_view name, Names names, bool decoupled) {
 //   p = p - lr · m/(1 - beta1^step) / (sqrt(v/(1 - beta2^step)) + eps)
 template <class T = f32, class G = T>
 const auto& adam_many() {
-  static const auto def =
+  static const Kept def =
       step_hints(adam_of<T, G>("adam_many",
                                {"p", "g", "m", "v", "tensors", "chunks", "factor", "count", "chunk", "lr", "beta1",
                                 "beta2", "eps", "weight_decay", "step", "BLOCK=4096", "ALIGN=1"},
                                false),
                  {"p", "g", "m", "v"});
-  return def;
+  return *def;
 }
 template <class G = bf16>
 const auto& adam_split_many() {
-  static const auto def = step_hints(
+  static const Kept def = step_hints(
       adam_of<bf16, G, Ptr<u16>>("adam_split_many",
                                  {"p", "low", "g", "m", "v", "tensors", "chunks", "factor", "count", "chunk", "lr",
                                   "beta1", "beta2", "eps", "weight_decay", "step", "BLOCK=4096", "ALIGN=1"},
                                  false),
       {"p", "low", "g", "m", "v"});
-  return def;
+  return *def;
 }
 
 // The same with d = g·factor and p·(1 - lr·weight_decay) in place of p.
 template <class T = f32, class G = T>
 const auto& adamw_many() {
-  static const auto def =
+  static const Kept def =
       step_hints(adam_of<T, G>("adamw_many",
                                {"p", "g", "m", "v", "tensors", "chunks", "factor", "count", "chunk", "lr", "beta1",
                                 "beta2", "eps", "weight_decay", "step", "BLOCK=4096", "ALIGN=1"},
                                true),
                  {"p", "g", "m", "v"});
-  return def;
+  return *def;
 }
 template <class G = bf16>
 const auto& adamw_split_many() {
-  static const auto def = step_hints(
+  static const Kept def = step_hints(
       adam_of<bf16, G, Ptr<u16>>("adamw_split_many",
                                  {"p", "low", "g", "m", "v", "tensors", "chunks", "factor", "count", "chunk", "lr",
                                   "beta1", "beta2", "eps", "weight_decay", "step", "BLOCK=4096", "ALIGN=1"},
                                  true),
       {"p", "low", "g", "m", "v"});
-  return def;
+  return *def;
 }
 
 // --- Lamb, in three launches: lamb_moments, lamb_trust, lamb_many; a table of p, g, m, v for the first, of p, m, v for
@@ -142,30 +142,30 @@ auto lamb_moments_of(std::string_view name, Names names) {
 // weight_decay·p, sums [2, count] are those of p² and of u² over each chunk.
 template <class T = f32, class G = T>
 const auto& lamb_moments() {
-  static const auto def =
+  static const Kept def =
       step_hints(lamb_moments_of<T, G>("lamb_moments",
                                        {"p", "g", "m", "v", "tensors", "chunks", "factor", "sums", "count", "chunk",
                                         "beta1", "beta2", "eps", "weight_decay", "step", "BLOCK=4096", "ALIGN=1"}),
                  {"p", "g", "m", "v"})
           .array("sums", "2*count");
-  return def;
+  return *def;
 }
 template <class G = bf16>
 const auto& lamb_split_moments() {
-  static const auto def =
+  static const Kept def =
       step_hints(
           lamb_moments_of<bf16, G, Ptr<const u16>>(
               "lamb_split_moments", {"p", "low", "g", "m", "v", "tensors", "chunks", "factor", "sums", "count", "chunk",
                                      "beta1", "beta2", "eps", "weight_decay", "step", "BLOCK=4096", "ALIGN=1"}),
           {"p", "low", "g", "m", "v"})
           .array("sums", "2*count");
-  return def;
+  return *def;
 }
 
 // trust[t] = ‖p‖/‖u‖ of tensor t, 1 where either is 0. `firsts` [tensors + 1] says which chunks a tensor has, `count`
 // is that of all.
 inline const auto& lamb_trust() {
-  static const auto def =
+  static const Kept def =
       kernel("lamb_trust", {"sums", "firsts", "trust", "tensors", "count", "BLOCK=256"},
              [](Ptr<const f32> sums, Ptr<const i32> firsts, Ptr<f32> trust, i32 tensors, i32 count, Const BLOCK) {
                grid(tensors);
@@ -185,7 +185,7 @@ inline const auto& lamb_trust() {
           .array("sums", "2*count", "0", "1")
           .array("firsts", "tensors + 1", "0", "1")
           .array("trust", "tensors");
-  return def;
+  return *def;
 }
 
 template <class T, class... Low>
@@ -213,21 +213,21 @@ auto lamb_of(std::string_view name, Names names) {
 // p = p - lr·trust·u, u as of lamb_moments.
 template <class T = f32>
 const auto& lamb_many() {
-  static const auto def =
+  static const Kept def =
       step_hints(lamb_of<T>("lamb_many", {"p", "m", "v", "tensors", "chunks", "factor", "trust", "count", "chunk", "lr",
                                           "beta1", "beta2", "eps", "weight_decay", "step", "BLOCK=4096", "ALIGN=1"}),
                  {"p", "m", "v"})
           .array("trust", "1");
-  return def;
+  return *def;
 }
 inline const auto& lamb_split_many() {
-  static const auto def =
+  static const Kept def =
       step_hints(lamb_of<bf16, Ptr<u16>>("lamb_split_many", {"p", "low", "m", "v", "tensors", "chunks", "factor",
                                                              "trust", "count", "chunk", "lr", "beta1", "beta2", "eps",
                                                              "weight_decay", "step", "BLOCK=4096", "ALIGN=1"}),
                  {"p", "low", "m", "v"})
           .array("trust", "1");
-  return def;
+  return *def;
 }
 
 }  // namespace kiln::dsl::lang::kernels

@@ -8,7 +8,7 @@ namespace kiln::dsl::lang::kernels {
 // y[r, :] = x[r, :] in ascending order, NaN last; dense rows, BLOCK ≥ cols
 template <class T = f32>
 const auto& sort_rows() {
-  static const auto def = kernel("sort_rows", {"x", "y", "rows", "cols", "BLOCK=1024"},
+  static const Kept def = kernel("sort_rows", {"x", "y", "rows", "cols", "BLOCK=1024"},
                                  [](Ptr<const T> x, Ptr<T> y, i32 rows, i32 cols, Const BLOCK) {
                                    grid(rows);
                                    // Lanes beyond the row go last: NaN is greatest, and the sort is stable.
@@ -21,14 +21,14 @@ const auto& sort_rows() {
                               .where("le(cols, BLOCK)")
                               .array("x", "rows*cols")
                               .array("y", "rows*cols");
-  return def;
+  return *def;
 }
 
 // values[r, :] and index[r, :] = the K largest of x[r, :], largest first, and where they stand; of equal ones the
 // lowest index first, NaN is greatest. Dense rows, BLOCK ≥ cols ≥ K.
 template <class T = f32>
 const auto& topk() {
-  static const auto def =
+  static const Kept def =
       kernel("topk", {"x", "values", "index", "rows", "cols", "K=8", "BLOCK=4096"},
              [](Ptr<const T> x, Ptr<T> values, Ptr<i32> index, i32 rows, i32 cols, Const K, Const BLOCK) {
                require(K <= BLOCK, "K must be at most BLOCK");
@@ -45,12 +45,12 @@ const auto& topk() {
           .array("x", "rows*cols")
           .array("values", "rows*K")
           .array("index", "rows*K");
-  return def;
+  return *def;
 }
 
 // counts[b] += how many of x[0…n-1] equal b, for b < BINS; others are ignored. The caller clears counts.
 inline const auto& histogram() {
-  static const auto def =
+  static const Kept def =
       kernel("histogram", {"x", "counts", "n", "BINS=256", "BLOCK=65536"},
              [](Ptr<const i32> x, Ptr<i32> counts, i32 n, Const BINS, Const BLOCK) {
                grid(cdiv(n, BLOCK));
@@ -62,13 +62,13 @@ inline const auto& histogram() {
           .array("counts", "BINS")
           .defaults("amd", {{"BLOCK", 8192}})
           .defaults("cuda", {{"BLOCK", 8192}});
-  return def;
+  return *def;
 }
 
 // y[c, r] = x[r, c] of [rows, cols]
 template <class T = f32>
 const auto& transpose() {
-  static const auto def = kernel("transpose", {"x", "y", "rows", "cols", "BR=64", "BC=64"},
+  static const Kept def = kernel("transpose", {"x", "y", "rows", "cols", "BR=64", "BC=64"},
                                  [](Ptr<const T> x, Ptr<T> y, i32 rows, i32 cols, Const BR, Const BC) {
                                    grid(cdiv(cols, BC), cdiv(rows, BR));
                                    const Value col = program_id(0) * BC, row = program_id(1) * BR;
@@ -78,7 +78,7 @@ const auto& transpose() {
                               .space({{"BR", {16, 32, 64, 128}}, {"BC", {16, 32, 64, 128}}})
                               .array("x", "rows*cols")
                               .array("y", "rows*cols");
-  return def;
+  return *def;
 }
 
 }  // namespace kiln::dsl::lang::kernels

@@ -55,7 +55,7 @@ std::string panel_elements(const std::string& columns, const std::string& depth)
 // 1, of one stored by columns ([N, K], or the filters of a convolution) row = 1 and column = K.
 template <class T = f32>
 const auto& pack_weights() {
-  static const auto def =
+  static const Kept def =
       kernel("pack_weights", {"B", "panels", "N", "K", "row", "column", "BN=64", "BK=64"},
              [](Ptr<const T> B, Ptr<T> panels, i32 N, i32 K, i32 row, i32 column, Const BN, Const BK) {
                grid(cdiv(K, BK), cdiv(N, BN));
@@ -68,7 +68,7 @@ const auto& pack_weights() {
           .array("panels", panel_elements<T>("N", "K"))
           .defaults("amd", {{"BK", 32}})
           .defaults("cuda", {{"BK", 32}});
-  return def;
+  return *def;
 }
 
 // A block of A·B at row m and column n, B packed.
@@ -92,7 +92,7 @@ inline std::vector<SpaceAxis> packed_space() {
 // C = A·B
 template <class T = f32>
 const auto& matmul_packed() {
-  static const auto def =
+  static const Kept def =
       kernel("matmul_packed", {"A", "panels", "C", "M", "N", "K", "BM=256", "BN=64", "BK=256", "GROUP=1"},
              [](Ptr<const T> A, Ptr<const T> panels, Ptr<ProductOf<T>> C, i32 M, i32 N, i32 K, Const BM, Const BN,
                 Const BK, Const GROUP) {
@@ -108,13 +108,13 @@ const auto& matmul_packed() {
           .array("C", "M*N")
           .defaults("amd", {{"BM", 64}, {"BK", 32}})
           .defaults("cuda", {{"BM", 128}, {"BK", 32}});
-  return def;
+  return *def;
 }
 
 // C = gelu(A·B + bias), gelu by its approximation with tanh
 template <class T = f32>
 const auto& matmul_bias_act_packed() {
-  static const auto def =
+  static const Kept def =
       kernel("matmul_bias_act_packed",
              {"A", "panels", "bias", "C", "M", "N", "K", "BM=256", "BN=64", "BK=256", "GROUP=1"},
              [](Ptr<const T> A, Ptr<const T> panels, Ptr<const T> bias, Ptr<T> C, i32 M, i32 N, i32 K, Const BM,
@@ -133,7 +133,7 @@ const auto& matmul_bias_act_packed() {
           .array("C", "M*N")
           .defaults("amd", {{"BM", 64}, {"BK", 32}})
           .defaults("cuda", {{"BM", 128}, {"BK", 32}});
-  return def;
+  return *def;
 }
 
 // Where there are units of several numbers.
@@ -147,7 +147,7 @@ Def whole_units(Def def) {
 // a multiple of the unit.
 template <class T = f32>
 const auto& conv2d_packed() {
-  static const auto def =
+  static const Kept def =
       whole_units<T>(convolution_conditions(kernel(
                          "conv2d_packed",
                          {"x", "panels", "y", "N", "H", "W", "C", "K", "R", "S", "stride", "pad", "BM=256", "BN=64",
@@ -174,7 +174,7 @@ const auto& conv2d_packed() {
           .array("y", "N*(div(H + 2*pad - R, stride) + 1)*(div(W + 2*pad - S, stride) + 1)*K")
           .defaults("amd", {{"BM", 64}, {"BK", 16}})
           .defaults("cuda", {{"BM", 64}, {"BK", 8}});
-  return def;
+  return *def;
 }
 
 }  // namespace kiln::dsl::lang::kernels

@@ -17,7 +17,7 @@ inline Value page_row(const Value& table, const Value& lengths, const Value& b, 
 // them; page j of sequence b is table[b, j], of [batch, max_pages].
 template <class T = f32>
 const auto& append_pages() {
-  static const auto def =
+  static const Kept def =
       kernel("append_pages",
              {"x", "pages", "table", "lengths", "batch", "tokens", "heads", "max_pages", "D=64", "PAGE=16", "ROWS=16"},
              [](Ptr<const T> x, Ptr<T> pages, Ptr<const i32> table, Ptr<const i32> lengths, i32 batch, i32 tokens,
@@ -36,14 +36,14 @@ const auto& append_pages() {
           .array("pages", "batch*max_pages*PAGE*heads*D")
           .array("table", "batch*max_pages", "0", "batch*max_pages")
           .array("lengths", "batch", "0", "max_pages*PAGE - tokens + 1");
-  return def;
+  return *def;
 }
 
 // The same into pages of `i8` or f8, with a factor for each token and head, scales [pages, PAGE, heads]: the largest
 // magnitude of its D numbers over 127, 448 (e4m3) or 57344 (e5m2), 1 where all are 0. A number is its code times that.
 template <class T = f32, class Code = i8>
 const auto& append_pages_quantised() {
-  static const auto def =
+  static const Kept def =
       kernel("append_pages_quantised",
              {"x", "pages", "scales", "table", "lengths", "batch", "tokens", "heads", "max_pages", "D=64", "PAGE=16",
               "ROWS=16"},
@@ -71,7 +71,7 @@ const auto& append_pages_quantised() {
           .array("scales", "batch*max_pages*PAGE*heads")
           .array("table", "batch*max_pages", "0", "batch*max_pages")
           .array("lengths", "batch", "0", "max_pages*PAGE - tokens + 1");
-  return def;
+  return *def;
 }
 
 }  // namespace kiln::dsl::lang::kernels

@@ -15,7 +15,7 @@ inline Value pooled_extent(const Value& extent, const Value& size, const Value& 
 // C] with P = (H + 2·pad - R)/stride + 1. Windows have a place of the image at least: pad < R, pad < S.
 template <class T = f32>
 const auto& max_pool2d() {
-  static const auto def =
+  static const Kept def =
       kernel("max_pool2d", {"x", "y", "index", "N", "H", "W", "C", "R", "S", "stride", "pad", "BLOCK=1024"},
              [](Ptr<const T> x, Ptr<T> y, Ptr<i32> index, i32 N, i32 H, i32 W, i32 C, i32 R, i32 S, i32 stride, i32 pad,
                 Const BLOCK) {
@@ -49,14 +49,14 @@ const auto& max_pool2d() {
           .array("index", "N*(div(H + 2*pad - R, stride) + 1)*(div(W + 2*pad - S, stride) + 1)*C")
           .defaults("amd", {{"BLOCK", 512}})
           .defaults("cuda", {{"BLOCK", 512}});
-  return def;
+  return *def;
 }
 
 // dx[n, h, w, c] = the sum of dy over the windows whose index is h·W + w. Each place looks at the windows that it is
 // in: no atomics, and one order of sums.
 template <class T = f32>
 const auto& max_pool2d_backward() {
-  static const auto def =
+  static const Kept def =
       kernel("max_pool2d_backward", {"dy", "index", "dx", "N", "H", "W", "C", "R", "S", "stride", "pad", "BLOCK=1024"},
              [](Ptr<const T> dy, Ptr<const i32> index, Ptr<T> dx, i32 N, i32 H, i32 W, i32 C, i32 R, i32 S, i32 stride,
                 i32 pad, Const BLOCK) {
@@ -85,7 +85,7 @@ const auto& max_pool2d_backward() {
           .array("dx", "N*H*W*C")
           .defaults("amd", {{"BLOCK", 512}})
           .defaults("cuda", {{"BLOCK", 512}});
-  return def;
+  return *def;
 }
 
 }  // namespace kiln::dsl::lang::kernels

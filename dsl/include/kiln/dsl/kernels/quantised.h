@@ -15,7 +15,7 @@ namespace kiln::dsl::lang::kernels {
 // scale[n] = x_scale·w_scale[n], offset[n] = bias[n] - x_zero·scale[n]·Σ w[n, …] of weights w [N, K]. Filters of a
 // convolution are rows of K = R·S·C.
 inline const auto& fold_zero_point() {
-  static const auto def =
+  static const Kept def =
       kernel("fold_zero_point",
              {"w", "w_scale", "bias", "scale", "offset", "N", "K", "x_scale", "x_zero", "BLOCK=1024"},
              [](Ptr<const i8> w, Ptr<const f32> w_scale, Ptr<const f32> bias, Ptr<f32> scale, Ptr<f32> offset, i32 N,
@@ -37,7 +37,7 @@ inline const auto& fold_zero_point() {
           .array("bias", "N")
           .array("scale", "N")
           .array("offset", "N");
-  return def;
+  return *def;
 }
 
 // What a layer does with its sum: ACT of linear_q8 and conv2d_q8.
@@ -64,7 +64,7 @@ Value requantised(const Value& sums, const Requantise& by, const Value& n, const
 // y [M, N] of Out: ints are round(·inverse) + zero; floats take neither.
 template <class A = u8, class Out = A>
 const auto& linear_q8() {
-  static const auto def =
+  static const Kept def =
       product_hints<i8>(
           kernel("linear_q8",
                  {"x", "w", "scale", "offset", "y", "M", "N", "K", "inverse", "zero", "ACT=0", "BM=128", "BN=256",
@@ -87,13 +87,13 @@ const auto& linear_q8() {
           .array("offset", "N")
           .array("y", "M*N")
           .defaults("amd", {{"BM", 128}, {"BN", 128}, {"BK", 32}});
-  return def;
+  return *def;
 }
 
 // The same with weights that were packed ahead: pack_weights<i8>(w, panels, N, K, 1, K), with the same BN.
 template <class A = u8, class Out = A>
 const auto& linear_q8_packed() {
-  static const auto def =
+  static const Kept def =
       kernel("linear_q8_packed",
              {"x", "panels", "scale", "offset", "y", "M", "N", "K", "inverse", "zero", "ACT=0", "BM=256", "BN=64",
               "BK=256", "GROUP=1"},
@@ -115,14 +115,14 @@ const auto& linear_q8_packed() {
           .array("y", "M*N")
           .defaults("amd", {{"BM", 64}, {"BK", 32}})
           .defaults("cuda", {{"BM", 128}, {"BK", 32}});
-  return def;
+  return *def;
 }
 
 // The same of a convolution as conv2d's: x [N, H, W, C], filters w [K, R, S, C]. Outside of x lies x_zero, which stands
 // for 0.
 template <class A = u8, class Out = A>
 const auto& conv2d_q8() {
-  static const auto def =
+  static const Kept def =
       convolution_hints<i8>(
           kernel("conv2d_q8",
                  {"x", "w",      "scale", "offset", "y",       "N",    "H",     "W",      "C",     "K",      "R",
@@ -139,7 +139,7 @@ const auto& conv2d_q8() {
           .array("scale", "K", "0", "1")
           .array("offset", "K")
           .defaults("cuda", {{"BM", 64}, {"BN", 64}, {"BK", 64}, {"num_warps", 8}});
-  return def;
+  return *def;
 }
 
 // --- dynamic: a scale for each token ---
@@ -147,7 +147,7 @@ const auto& conv2d_q8() {
 // Row r of x [rows, cols] as i8 q times scale[r], the largest magnitude over 127; 0 of a row of zeros.
 template <class T = f32>
 const auto& quantise_tokens() {
-  static const auto def = kernel("quantise_tokens", {"x", "q", "scale", "rows", "cols", "BLOCK=1024"},
+  static const Kept def = kernel("quantise_tokens", {"x", "q", "scale", "rows", "cols", "BLOCK=1024"},
                                  [](Ptr<const T> x, Ptr<i8> q, Ptr<f32> scale, i32 rows, i32 cols, Const BLOCK) {
                                    grid(rows);
                                    const Value row = program_id(0);
@@ -166,13 +166,13 @@ const auto& quantise_tokens() {
                               .array("x", "rows*cols")
                               .array("q", "rows*cols")
                               .array("scale", "rows");
-  return def;
+  return *def;
 }
 
 // y[m, n] = Σ_k q[m, k]·w[n, k] · row_scale[m]·column_scale[n] + bias[n], of i8 tokens and weights [N, K].
 template <class T = f32>
 const auto& linear_dynamic() {
-  static const auto def =
+  static const Kept def =
       product_hints<i8>(
           kernel("linear_dynamic",
                  {"q", "w", "row_scale", "column_scale", "bias", "y", "M", "N", "K", "BM=128", "BN=256", "BK=256",
@@ -196,7 +196,7 @@ const auto& linear_dynamic() {
           .array("column_scale", "N", "0", "1")
           .array("bias", "N")
           .array("y", "M*N");
-  return def;
+  return *def;
 }
 
 }  // namespace kiln::dsl::lang::kernels

@@ -9,15 +9,15 @@ namespace kiln::dsl::lang::kernels {
 // matmul_w8 with weights of f8e4m3 or f8e5m2.
 template <class T = f32, class W = f8e4m3>
 const auto& matmul_wf8() {
-  static const auto def = matmul_of_bytes<T, W>("matmul_wf8");
-  return def;
+  static const Kept def = matmul_of_bytes<T, W>("matmul_wf8");
+  return *def;
 }
 
 // As matmul_w4, with a factor for GROUP weights, 32, 64 or 128. With ZEROS=1 weight (n, k) stands for itself less
 // zeros[k/GROUP, n], else less 8. BK is GROUP or an even divisor of it.
 template <class T = f32>
 const auto& matmul_w4_groups() {
-  static const auto def =
+  static const Kept def =
       widened_hints<T>(
           kernel("matmul_w4_groups",
                  {"A", "B", "scale", "zeros", "C", "M", "N", "K", "ldb", "GROUP=32", "ZEROS=1", "BM=64", "BN=128",
@@ -56,14 +56,14 @@ const auto& matmul_w4_groups() {
           .array("C", "M*N")
           .defaults("amd", {{"BM", 64}, {"BN", 64}, {"BK", 32}, {"num_warps", 4}})
           .defaults("cuda", {{"BM", 64}, {"BN", 128}, {"BK", 32}, {"num_warps", 4}});
-  return def;
+  return *def;
 }
 
 // C = A·Bᵀ of e4m3 A [M, K] and B [N, K] with a factor for each row of either, plus bias[n]. f32 adds up sums of 128
 // products, since matrix units keep but 14 bits of a sum of f8.
 template <class Out = bf16>
 const auto& linear_f8() {
-  static const auto def =
+  static const Kept def =
       kernel("linear_f8", {"A", "B", "row_scale", "column_scale", "bias", "C", "M", "N", "K", "BM=128", "BN=128"},
              [](Ptr<const f8e4m3> A, Ptr<const f8e4m3> B, Ptr<const f32> row_scale, Ptr<const f32> column_scale,
                 Ptr<const f32> bias, Ptr<Out> C, i32 M, i32 N, i32 K, Const BM, Const BN) {
@@ -90,7 +90,7 @@ const auto& linear_f8() {
           .defaults("amd", {{"BM", 32}, {"BN", 64}, {"num_warps", 8}})
           .defaults("cuda", {{"BM", 64}, {"BN", 64}, {"num_warps", 8}})
           .defaults("cuda:sm_90a", {{"BM", 128}, {"BN", 128}, {"num_warps", 8}, {"num_stages", 3}});
-  return def;
+  return *def;
 }
 
 // --- microscaling: 32 elements along K share a power of two ---
@@ -102,7 +102,7 @@ inline constexpr int64_t kSharedScale = 32;
 // of 32.
 template <class T = f32, class Q = f8e4m3>
 const auto& quantise_mx() {
-  static const auto def =
+  static const Kept def =
       kernel("quantise_mx", {"x", "q", "scale", "rows", "cols", "BLOCK=1024"},
              [](Ptr<const T> x, Ptr<Q> q, Ptr<u8> scale, i32 rows, i32 cols, Const BLOCK) {
                require(BLOCK % kSharedScale == 0, "BLOCK is no multiple of 32, the elements of a scale");
@@ -125,14 +125,14 @@ const auto& quantise_mx() {
           .array("x", "rows*cols")
           .array("q", "rows*cols")
           .array("scale", "rows*div(cols, 32)");
-  return def;
+  return *def;
 }
 
 // C = A·Bᵀ of A [M, K] and B [N, K] in f8e4m3 or f8e5m2, or in u8 that hold two e2m1 numbers along K, that of the even
 // k in the low half, with scales [M, K/32] and [N, K/32] in u8. K is a multiple of 32.
 template <class E = f8e4m3, class Out = f32>
 const auto& matmul_mx() {
-  static const auto def =
+  static const Kept def =
       kernel("matmul_mx", {"A", "B", "a_scale", "b_scale", "C", "M", "N", "K", "BM=64", "BN=64", "BK=128"},
              [](Ptr<const E> A, Ptr<const E> B, Ptr<const u8> a_scale, Ptr<const u8> b_scale, Ptr<Out> C, i32 M, i32 N,
                 i32 K, Const BM, Const BN, Const BK) {
@@ -165,7 +165,7 @@ const auto& matmul_mx() {
           .array("C", "M*N")
           .defaults("amd", {{"BM", 32}, {"BN", 32}, {"BK", 64}, {"num_warps", 4}})
           .defaults("cuda", {{"BM", 64}, {"BN", 32}, {"BK", 64}, {"num_warps", 4}});
-  return def;
+  return *def;
 }
 
 }  // namespace kiln::dsl::lang::kernels

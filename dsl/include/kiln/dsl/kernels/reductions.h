@@ -9,7 +9,7 @@ namespace kiln::dsl::lang::kernels {
 // store each.
 template <class T = f32>
 const auto& row_sum() {
-  static const auto def = kernel("row_sum", {"x", "y", "rows", "cols", "stride", "BLOCK=1024"},
+  static const Kept def = kernel("row_sum", {"x", "y", "rows", "cols", "stride", "BLOCK=1024"},
                                  [](Ptr<const T> x, Ptr<T> y, i32 rows, i32 cols, i32 stride, Const BLOCK) {
                                    grid(rows);
                                    const Value row = program_id(0);
@@ -25,13 +25,13 @@ const auto& row_sum() {
                               .defaults("amd", {{"BLOCK", 4096}, {"num_warps", 8}})
                               .array("x", "rows*stride")
                               .array("y", "rows");
-  return def;
+  return *def;
 }
 
 // y[c] = sum of x[:, c] in f32, ROWS rows at a time; dense rows
 template <class T = f32>
 const auto& column_sum() {
-  static const auto def = kernel("column_sum", {"x", "y", "rows", "cols", "ROWS=1", "BLOCK=256"},
+  static const Kept def = kernel("column_sum", {"x", "y", "rows", "cols", "ROWS=1", "BLOCK=256"},
                                  [](Ptr<const T> x, Ptr<T> y, i32 rows, i32 cols, Const ROWS, Const BLOCK) {
                                    grid(cdiv(cols, BLOCK));
                                    const Value col = program_id(0) * BLOCK;
@@ -46,13 +46,13 @@ const auto& column_sum() {
                               .array("y", "cols")
                               .defaults("amd", {{"ROWS", 64}, {"BLOCK", 64}})
                               .defaults("cuda", {{"ROWS", 512}, {"BLOCK", 32}, {"num_warps", 16}});
-  return def;
+  return *def;
 }
 
 // y[r, c] = x[r, 0] + … + x[r, c], in f32; dense rows
 template <class T = f32>
 const auto& cumsum_rows() {
-  static const auto def = kernel("cumsum_rows", {"x", "y", "rows", "cols", "BLOCK=1024"},
+  static const Kept def = kernel("cumsum_rows", {"x", "y", "rows", "cols", "BLOCK=1024"},
                                  [](Ptr<const T> x, Ptr<T> y, i32 rows, i32 cols, Const BLOCK) {
                                    grid(rows);
                                    const Tile from = row_of(x, program_id(0), cols, cols);
@@ -67,13 +67,13 @@ const auto& cumsum_rows() {
                               .space({{"BLOCK", {256, 1024, 4096}}})
                               .array("x", "rows*cols")
                               .array("y", "rows*cols");
-  return def;
+  return *def;
 }
 
 // y[r, c] = x[0, c] + … + x[r, c] in f32, ROWS rows at a time; dense rows
 template <class T = f32>
 const auto& cumsum_columns() {
-  static const auto def = kernel("cumsum_columns", {"x", "y", "rows", "cols", "ROWS=1", "BLOCK=256"},
+  static const Kept def = kernel("cumsum_columns", {"x", "y", "rows", "cols", "ROWS=1", "BLOCK=256"},
                                  [](Ptr<const T> x, Ptr<T> y, i32 rows, i32 cols, Const ROWS, Const BLOCK) {
                                    grid(cdiv(cols, BLOCK));
                                    const Value col = program_id(0) * BLOCK;
@@ -89,13 +89,13 @@ const auto& cumsum_columns() {
                               .array("y", "rows*cols")
                               .defaults("amd", {{"ROWS", 16}, {"BLOCK", 64}})
                               .defaults("cuda", {{"ROWS", 128}, {"BLOCK", 32}, {"num_warps", 8}});
-  return def;
+  return *def;
 }
 
 // index[r] = where x[r, :] is largest, the lowest of several; NaN is largest. BLOCK ≥ cols.
 template <class T = f32>
 const auto& argmax() {
-  static const auto def = kernel("argmax", {"x", "index", "rows", "cols", "stride", "BLOCK=4096"},
+  static const Kept def = kernel("argmax", {"x", "index", "rows", "cols", "stride", "BLOCK=4096"},
                                  [](Ptr<const T> x, Ptr<i32> index, i32 rows, i32 cols, i32 stride, Const BLOCK) {
                                    grid(rows);
                                    const Value row = program_id(0);
@@ -106,7 +106,7 @@ const auto& argmax() {
                               .where("le(cols, BLOCK)")
                               .array("x", "rows*stride")
                               .array("index", "rows");
-  return def;
+  return *def;
 }
 
 }  // namespace kiln::dsl::lang::kernels

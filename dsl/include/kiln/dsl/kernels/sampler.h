@@ -21,7 +21,7 @@ inline Value sampled(const Value& keys) { return where(keys == 0, -1, cast(~cast
 // the classes. BC ≥ cols.
 template <class T = f32>
 const auto& class_balanced_sampler() {
-  static const auto def =
+  static const Kept def =
       kernel("class_balanced_sampler",
              {"labels", "x", "index", "rows", "counts", "batch", "n", "cols", "seed", "K=64", "BLOCK=16384", "BC=64"},
              [](Ptr<const i32> labels, Ptr<const T> x, Ptr<i32> index, Ptr<T> rows, Ptr<i32> counts, i32 batch, i32 n,
@@ -64,14 +64,14 @@ const auto& class_balanced_sampler() {
           .array("counts", "batch*2")
           .defaults("amd", {{"BLOCK", 2048}})
           .defaults("cuda", {{"BLOCK", 2048}});
-  return def;
+  return *def;
 }
 
 // The same sample of a long set, as one tile: BLOCK ≥ n. Its counts and its selection are plans of several launches, in
 // which all of the device takes part, of up to 64 samples on a GPU.
 template <class T = f32>
 const auto& class_balanced_sampler_long() {
-  static const auto def =
+  static const Kept def =
       kernel("class_balanced_sampler_long",
              {"labels", "x", "index", "rows", "counts", "batch", "n", "cols", "seed", "K=64", "BLOCK=262144", "BC=64"},
              [](Ptr<const i32> labels, Ptr<const T> x, Ptr<i32> index, Ptr<T> rows, Ptr<i32> counts, i32 batch, i32 n,
@@ -99,7 +99,7 @@ const auto& class_balanced_sampler_long() {
           .array("index", "batch*2*K")
           .array("rows", "batch*2*K*cols")
           .array("counts", "batch*2");
-  return def;
+  return *def;
 }
 
 }  // namespace kiln::dsl::lang::kernels

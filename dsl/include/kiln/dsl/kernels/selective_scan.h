@@ -15,7 +15,7 @@ namespace kiln::dsl::lang::kernels {
 // Also `states` [batch, ⌈L/CHUNK⌉, D, STATES], h in front of places 0, CHUNK, 2·CHUNK, …
 template <class T = f32>
 const auto& selective_scan() {
-  static const auto def =
+  static const Kept def =
       kernel(
           "selective_scan",
           {"u", "rate", "a", "b", "c", "skip", "y", "states", "batch", "L", "D", "STATES=16", "CHUNK=16", "BD=64"},
@@ -53,7 +53,7 @@ const auto& selective_scan() {
           .array("states", "batch*div(L + CHUNK - 1, CHUNK)*D*STATES")
           .defaults("amd", {{"BD", 16}, {"num_warps", 2}})
           .defaults("cuda", {{"BD", 16}, {"num_warps", 2}});
-  return def;
+  return *def;
 }
 
 // The gradients of all that the forward pass read, of `states` with the same STATES and CHUNK. Those of what several
@@ -61,7 +61,7 @@ const auto& selective_scan() {
 // [batch, D].
 template <class T = f32>
 const auto& selective_scan_backward() {
-  static const auto def =
+  static const Kept def =
       kernel(
           "selective_scan_backward",
           {"u",  "rate", "a",  "b",     "c",     "skip", "states", "dy",        "du",       "drate",
@@ -138,7 +138,7 @@ const auto& selective_scan_backward() {
           .array("dskip", "batch*D")
           .defaults("amd", {{"BD", 4}, {"num_warps", 4}})
           .defaults("cuda", {{"BD", 4}, {"num_warps", 4}});
-  return def;
+  return *def;
 }
 
 }  // namespace kiln::dsl::lang::kernels

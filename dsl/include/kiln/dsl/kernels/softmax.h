@@ -34,7 +34,7 @@ Value row_logsumexp(const Tile& row, const Value& cols, const Const& BLOCK) {
 // y[r, :] = softmax(x[r, :]); BLOCK ≥ cols. One division a row: the exponentials are multiplied by a reciprocal.
 template <class T = f32>
 const auto& softmax() {
-  static const auto def =
+  static const Kept def =
       kernel("softmax", {"x", "y", "rows", "cols", "stride", "BLOCK=1024"},
              [](Ptr<const T> x, Ptr<T> y, i32 rows, i32 cols, i32 stride, Const BLOCK) {
                grid(rows);
@@ -47,13 +47,13 @@ const auto& softmax() {
           .where("le(cols, BLOCK)")
           .array("x", "rows*stride")
           .array("y", "rows*stride");
-  return def;
+  return *def;
 }
 
 // The same for narrow rows, ROWS at once.
 template <class T = f32>
 const auto& softmax_narrow() {
-  static const auto def = kernel("softmax_narrow", {"x", "y", "rows", "cols", "stride", "ROWS=4", "BLOCK=256"},
+  static const Kept def = kernel("softmax_narrow", {"x", "y", "rows", "cols", "stride", "ROWS=4", "BLOCK=256"},
                                  [](Ptr<const T> x, Ptr<T> y, i32 rows, i32 cols, i32 stride, Const ROWS, Const BLOCK) {
                                    grid(cdiv(rows, ROWS));
                                    const Value first = program_id(0) * ROWS;
@@ -67,13 +67,13 @@ const auto& softmax_narrow() {
                               .array("x", "rows*stride")
                               .array("y", "rows*stride")
                               .defaults("cuda", {{"ROWS", 8}, {"num_warps", 4}});
-  return def;
+  return *def;
 }
 
 // The same for rows of any length, which are read twice.
 template <class T = f32>
 const auto& softmax_long() {
-  static const auto def = kernel("softmax_long", {"x", "y", "rows", "cols", "stride", "BLOCK=4096"},
+  static const Kept def = kernel("softmax_long", {"x", "y", "rows", "cols", "stride", "BLOCK=4096"},
                                  [](Ptr<const T> x, Ptr<T> y, i32 rows, i32 cols, i32 stride, Const BLOCK) {
                                    grid(rows);
                                    const Tile from = row_of(x, program_id(0), stride, cols);
@@ -89,13 +89,13 @@ const auto& softmax_long() {
                               .array("x", "rows*stride")
                               .array("y", "rows*stride")
                               .defaults("cuda", {{"BLOCK", 8192}, {"num_warps", 8}});
-  return def;
+  return *def;
 }
 
 // y[r, :] = x[r, :] - log Σ e^x[r, :], for rows of any length
 template <class T = f32>
 const auto& log_softmax() {
-  static const auto def = kernel("log_softmax", {"x", "y", "rows", "cols", "stride", "BLOCK=4096"},
+  static const Kept def = kernel("log_softmax", {"x", "y", "rows", "cols", "stride", "BLOCK=4096"},
                                  [](Ptr<const T> x, Ptr<T> y, i32 rows, i32 cols, i32 stride, Const BLOCK) {
                                    grid(rows);
                                    const Tile from = row_of(x, program_id(0), stride, cols);
@@ -109,14 +109,14 @@ const auto& log_softmax() {
                               .space({{"BLOCK", {1024, 2048, 4096, 8192, 16384}}, {"num_warps", {1, 2, 4, 8, 16}}})
                               .array("x", "rows*stride")
                               .array("y", "rows*stride");
-  return def;
+  return *def;
 }
 
 // loss[r] = lse[r] - logits[r, target[r]] with lse[r] = log Σ e^logits[r, :], which the backward pass takes; both f32.
 // A target outside of 0…cols-1, such as -100, is ignored: its loss is 0.
 template <class T = f32>
 const auto& cross_entropy() {
-  static const auto def = kernel("cross_entropy", {"logits", "target", "loss", "lse", "rows", "cols", "BLOCK=4096"},
+  static const Kept def = kernel("cross_entropy", {"logits", "target", "loss", "lse", "rows", "cols", "BLOCK=4096"},
                                  [](Ptr<const T> logits, Ptr<const i32> target, Ptr<f32> loss, Ptr<f32> lse, i32 rows,
                                     i32 cols, Const BLOCK) {
                                    grid(rows);
@@ -134,12 +134,12 @@ const auto& cross_entropy() {
                               .array("target", "rows", "0", "cols")
                               .array("loss", "rows")
                               .array("lse", "rows");
-  return def;
+  return *def;
 }
 
 // mean[0] = the mean of the losses whose target counts; NaN where none does
 inline const auto& cross_entropy_mean() {
-  static const auto def =
+  static const Kept def =
       kernel("cross_entropy_mean", {"loss", "target", "mean", "rows", "cols", "BLOCK=1024"},
              [](Ptr<const f32> loss, Ptr<const i32> target, Ptr<f32> mean, i32 rows, i32 cols, Const BLOCK) {
                Var total = zeros(f32_t, {BLOCK});
@@ -156,14 +156,14 @@ inline const auto& cross_entropy_mean() {
           .array("loss", "rows")
           .array("target", "rows", "0", "cols")
           .array("mean", "1");
-  return def;
+  return *def;
 }
 
 // dlogits[r, c] = scale · (e^(logits[r, c] - lse[r]) - [c = target[r]]), and 0 in rows whose target is ignored. `scale`
 // is the gradient of a row's loss: 1/count for their mean.
 template <class T = f32>
 const auto& cross_entropy_backward() {
-  static const auto def =
+  static const Kept def =
       kernel("cross_entropy_backward", {"logits", "target", "lse", "dlogits", "rows", "cols", "scale", "BLOCK=4096"},
              [](Ptr<const T> logits, Ptr<const i32> target, Ptr<const f32> lse, Ptr<T> dlogits, i32 rows, i32 cols,
                 f32 scale, Const BLOCK) {
@@ -185,7 +185,7 @@ const auto& cross_entropy_backward() {
           .array("target", "rows", "0", "cols")
           .array("lse", "rows")
           .array("dlogits", "rows*cols");
-  return def;
+  return *def;
 }
 
 }  // namespace kiln::dsl::lang::kernels
