@@ -52,7 +52,7 @@ def logsumexp(x, axes):
     return np.log(np.exp(x - top).sum(axis=axes, keepdims=True)) + top
 
 
-def activations(case):
+def activations(case, types=("f32", "bf16")):
     out = []
     values = [0.0, 0.5, -0.5, 1.0, -1.0, 3.0, -3.0, 6.5, -8.0, 30.0, -30.0, 100.0, -100.0]
     for op, attrs, function in [
@@ -66,7 +66,7 @@ def activations(case):
         ("softplus", [], softplus), ("mish", [], lambda x: x * np.tanh(softplus(x))),
         ("hard_sigmoid", [], lambda x: np.clip(x + 3, 0, 6) / 6), ("hard_swish", [], lambda x: x * np.clip(x + 3, 0, 6) / 6),
     ]:
-        for t in ["f32", "bf16"]:
+        for t in types:
             x = make(t, values)
             out.append(case(op, [x], attrs, [make(t, function(wide(x)))], tol=TOL[t]))
     for op, attrs in [("relu", []), ("clamp", [-1.0, 1.0]), ("sigmoid", []), ("softplus", []), ("gelu", [0])]:
@@ -75,9 +75,9 @@ def activations(case):
     return out
 
 
-def statistics(case):
+def statistics(case, types=("f32", "f16")):
     out = []
-    for t in ["f32", "f16"]:
+    for t in types:
         x = normal(t, 2, 3, 4)
         a = wide(x)
         for axes in [[0], [1, 2], [0, 1, 2]]:
@@ -100,9 +100,9 @@ def statistics(case):
     return out
 
 
-def norms(case):
+def norms(case, types=("f32", "bf16")):
     out = []
-    for t in ["f32", "bf16"]:
+    for t in types:
         x, w, b = normal(t, 2, 3, 4), normal(t, 4), normal(t, 4)
         a = wide(x)
         normalised = lambda axes, eps: (a - a.mean(axes, keepdims=True)) / np.sqrt(a.var(axes, keepdims=True) + eps)  # noqa: E731
@@ -157,9 +157,9 @@ def attention(q, k, v, mask, causal, window, scale):
     return out
 
 
-def attentions(case):
+def attentions(case, types=("f32", "bf16")):
     out = []
-    for t in ["f32", "bf16"]:
+    for t in types:
         q, k, v = normal(t, 2, 4, 3, 2), normal(t, 2, 2, 5, 2), normal(t, 2, 2, 5, 3)
         booleans = make("i1", random.integers(0, 2, (2, 1, 3, 5)) * np.array([1, 0, 1]).reshape(1, 1, 3, 1))
         added = normal(t, 5)
@@ -182,9 +182,9 @@ def attentions(case):
     return out
 
 
-def layers(case):
+def layers(case, types=("f32", "f16")):
     out = []
-    for t in ["f32", "f16"]:
+    for t in types:
         x, w, b = normal(t, 2, 3, 4), normal(t, 5, 4), normal(t, 5)
         out.append(case("linear", [x, w, None], [], [make(t, wide(x) @ wide(w).T)], tol=TOL[t]))
         out.append(case("linear", [x, w, b], [], [make(t, wide(x) @ wide(w).T + wide(b))], tol=TOL[t]))
@@ -263,9 +263,9 @@ def few_bits(case):
     return out
 
 
-def optimisers(case):
+def optimisers(case, types=("f32",)):
     out = []
-    for t in ["f32"]:
+    for t in types:
         p, g, m, v = normal(t, 2, 3), normal(t, 2, 3), normal(t, 2, 3), positive(t, 2, 3)
         P, G, M, V = wide(p), wide(g), wide(m), wide(v)
         lr = scalar(t, 0.125)
@@ -282,7 +282,7 @@ def optimisers(case):
                     start = P * (1 - 0.125 * decay) if decoupled else P
                     m2, v2 = 0.9 * M + 0.1 * d, 0.999 * V + 0.001 * d * d
                     y = start - 0.125 * (m2 / (1 - 0.9**count)) / (np.sqrt(v2 / (1 - 0.999**count)) + 1e-8)
-                    out.append(case("adam_step", [p, g, m, v, lr, scalar(t, count)], [0.9, 0.999, 1e-8, decay, decoupled], [make(t, y), make(t, m2), make(t, v2)], tol=[1e-5, 1e-5]))
+                    out.append(case("adam_step", [p, g, m, v, lr, scalar(t, count)], [0.9, 0.999, 1e-8, decay, decoupled], [make(t, y), make(t, m2), make(t, v2)], tol=TOL[t] if t == "f64" else [1e-5, 1e-5]))
             s2 = V + (G + decay * P) ** 2
             out.append(case("adagrad_step", [p, g, v, lr], [1e-10, decay], [make(t, P - 0.125 * (G + decay * P) / (np.sqrt(s2) + 1e-10)), make(t, s2)], tol=TOL[t]))
             for start in (P, np.zeros_like(P)):
@@ -290,7 +290,7 @@ def optimisers(case):
                 d = (m2 / (1 - 0.9**3)) / (np.sqrt(v2 / (1 - 0.999**3)) + 1e-6) + decay * start
                 a, b = np.linalg.norm(start), np.linalg.norm(d)
                 y = start - 0.125 * (a / b if a > 0 and b > 0 else 1) * d
-                out.append(case("lamb_step", [make(t, start), g, m, v, lr, scalar(t, 3)], [0.9, 0.999, 1e-6, decay], [make(t, y), make(t, m2), make(t, v2)], tol=[1e-5, 1e-5]))
+                out.append(case("lamb_step", [make(t, start), g, m, v, lr, scalar(t, 3)], [0.9, 0.999, 1e-6, decay], [make(t, y), make(t, m2), make(t, v2)], tol=TOL[t] if t == "f64" else [1e-5, 1e-5]))
     return out
 
 
@@ -304,6 +304,49 @@ def dropouts(case, philox):
     return out
 
 
+def convolved(x, w, b, strides, low, high, dilation, groups):
+    """Sums written out, over two axes."""
+    a = np.pad(wide(x), ((0, 0), (0, 0), (low[0], high[0]), (low[1], high[1])))
+    each, per = w[1].shape[0] // groups, w[1].shape[1]
+    space = [(a.shape[2 + d] - dilation[d] * (w[1].shape[2 + d] - 1) - 1) // strides[d] + 1 for d in (0, 1)]
+    y = np.zeros((x[1].shape[0], w[1].shape[0], *space))
+    for n, k, i, j in np.ndindex(*y.shape):
+        c = k // each * per
+        rows = a[n, c:c + per, i * strides[0]:, j * strides[1]:][:, ::dilation[0], ::dilation[1]]
+        y[n, k, i, j] = np.sum(rows[:, :w[1].shape[2], :w[1].shape[3]] * wide(w)[k]) + wide(b)[k]
+    return y
+
+
+def padded_layers(case):
+    """Of types, strides, edges, dilations and groups that are not all 1."""
+    out = []
+    for t in ["f64", "bf16"]:
+        x, w, b = normal(t, 2, 4, 5, 6), normal(t, 6, 2, 3, 2), normal(t, 6)
+        for attrs in [[[1, 1], [0, 0], [0, 0], [1, 1], 2], [[2, 1], [1, 0], [1, 2], [1, 2], 2]]:
+            out.append(case("conv_bias", [x, w, b], attrs, [make(t, convolved(x, w, b, *attrs))], tol=TOL[t]))
+        x = normal(t, 1, 2, 5, 6)
+        for size, strides, low, high, dilation in [([3, 2], [2, 1], [1, 0], [1, 1], [1, 2]), ([2, 2], [1, 3], [0, 1], [0, 1], [2, 1])]:
+            a = np.pad(wide(x), ((0, 0), (0, 0), (low[0], high[0]), (low[1], high[1])), constant_values=-math.inf)
+            space = [(a.shape[2 + d] - dilation[d] * (size[d] - 1) - 1) // strides[d] + 1 for d in (0, 1)]
+            y = np.zeros((1, 2, *space))
+            for c, i, j in np.ndindex(2, *space):
+                rows = a[0, c, i * strides[0]:, j * strides[1]:][::dilation[0], ::dilation[1]]
+                y[0, c, i, j] = rows[:size[0], :size[1]].max()
+            out.append(case("max_pool", [x], [size, strides, low, high, dilation], [make(t, y)]))
+        table, ids = normal(t, 4, 3), make("u8", [[[3], [0]], [[1], [1]]])
+        out.append(case("embedding", [table, ids], [], [(t, table[1][ids[1]])]))
+        q, kp, vp = normal(t, 2, 2, 3), normal(t, 4, 1, 2, 3), normal(t, 4, 1, 2, 3)
+        pages, lengths = make("i64", [[3, 0], [1, 1]]), make("i64", [3, 4])
+        y = np.zeros((2, 2, 3))
+        for b, count in enumerate(lengths[1]):
+            keys, values = (np.concatenate([wide(p)[n] for n in pages[1][b]], 1)[:, :count] for p in (kp, vp))
+            y[b] = attention(wide(q)[b][None, :, None], keys[None], values[None], None, 0, 0, 0.25)[0, :, 0]
+        out.append(case("paged_attention", [q, kp, vp, pages, lengths], [0.25], [make(t, y)], tol=TOL[t]))
+    return out
+
+
 def composite_cases(case, philox):
+    f64 = ["f64"]
     return (activations(case) + statistics(case) + norms(case) + attentions(case) + layers(case) + few_bits(case) + optimisers(case)
-            + dropouts(case, philox))
+            + dropouts(case, philox) + activations(case, f64) + statistics(case, f64) + norms(case, f64) + attentions(case, f64)
+            + layers(case, f64) + optimisers(case, f64) + padded_layers(case))

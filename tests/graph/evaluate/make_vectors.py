@@ -14,6 +14,7 @@ import numpy as np
 from element_types import *  # noqa: F403
 
 from composites import composite_cases
+from empty import empty_cases
 
 np.seterr(all="ignore")
 NAN, INF = math.nan, math.inf
@@ -562,11 +563,13 @@ def resize_cases():
 
 
 def main():
+    elementwise, math_of, casts = float_cases() + int_cases() + choice_cases(), math_cases(), cast_cases()
     families = {
-        "make": make_cases(), "elementwise": float_cases() + int_cases() + choice_cases(), "math": math_cases(), "cast": cast_cases(),
+        "make": make_cases(), "elementwise": elementwise, "math": math_of, "cast": casts,
         "view": view_cases(), "index": index_cases(), "reduce": reduce_cases(), "scan": scan_cases(), "order": order_cases(),
         "dot": dot_cases(), "conv": conv_cases(), "window": window_cases(), "resize": resize_cases(), "composites": composite_cases(case, philox),
     }
+    families["empty"] = empty_cases(case, elementwise + math_of + casts, families["composites"])
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "vectors")
     for family, cases in families.items():
         lines, before = [], None
