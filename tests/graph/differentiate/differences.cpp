@@ -233,7 +233,7 @@ void check_gradients(const GradientCase& each, const Sizes& sizes, uint32_t seed
 std::vector<GradientCase> all_cases() {
   std::vector<GradientCase> out;
   for (auto* family : {elementwise_cases, view_cases, index_cases, reduce_cases, contract_cases, window_cases,
-                       control_cases, custom_cases, composite_cases, library_cases}) {
+                       control_cases, custom_cases, kernel_cases, composite_cases, library_cases}) {
     for (GradientCase& each : family()) out.push_back(std::move(each));
   }
   return out;

@@ -60,6 +60,7 @@ std::vector<GradientCase> contract_cases();
 std::vector<GradientCase> window_cases();
 std::vector<GradientCase> control_cases();
 std::vector<GradientCase> custom_cases();
+std::vector<GradientCase> kernel_cases();
 std::vector<GradientCase> composite_cases();
 std::vector<GradientCase> library_cases();
 std::vector<GradientCase> all_cases();

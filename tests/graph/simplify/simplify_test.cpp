@@ -10,9 +10,12 @@
 #include <random>
 #include <set>
 
+#include "graph/random_graph.h"
+#include "kiln/graph/binary.h"
 #include "kiln/graph/differentiate.h"
 #include "kiln/graph/evaluate.h"
 #include "kiln/graph/graph.h"
+#include "kiln/graph/text.h"
 
 namespace kiln::graph {
 namespace {
@@ -233,6 +236,18 @@ TEST(Simplify, DeadNodesGo) {
     return x + 1.0;
   });
   EXPECT_THAT(ops_of(simplify(*def.ir())), ElementsAre("add", "full"));
+}
+
+// What is simple stays as it is.
+TEST(Simplify, EndsWhereNothingChanges) {
+  for (uint64_t seed = 0; seed < 150; ++seed) {
+    auto made = random_graph::make(seed, {.nodes = 30, .kernels = false});
+    ASSERT_TRUE(made.ok()) << made.error().message;
+    for (const Algebra algebra : {Algebra::kIeee, Algebra::kReal}) {
+      const Graph once = simplify(made->graph, {algebra});
+      EXPECT_EQ(key(simplify(once, {algebra})), key(once)) << "seed " << seed << "\n" << print(once);
+    }
+  }
 }
 
 // Long chains: linear, without a stack that grows.
