@@ -106,7 +106,7 @@ TEST(GraphBinary, AMillionOpsAndAMistake) {
   graph.bodies[0].operands.back() = last;
   const auto cycle = decode(encode(graph));
   ASSERT_FALSE(cycle);
-  EXPECT_THAT(cycle.error().message, testing::HasSubstr("graph: an operand is out of range"));
+  EXPECT_THAT(cycle.error().message, testing::HasSubstr("graph: body 0, node 999999: an operand is out of range"));
 }
 
 TEST(GraphBinary, RefusesLongerFormsOfNumbers) {

@@ -12,8 +12,10 @@ namespace kiln::graph {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::AnyOfArray;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Matcher;
 using ::testing::Not;
 
 const Dim n = dim("n", 1, 1024), m = dim("m", 1, 1024);
@@ -157,27 +159,32 @@ TEST(Mistakes, OfManyTheFirstTwenty) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 19);
 }
 
+// The message of a graph that a call near this line makes, with that line.
+void expect_here(const GraphDef& def, const std::string& message, uint32_t line = __builtin_LINE()) {
+  std::vector<Matcher<std::string>> lines;
+  for (uint32_t near = line - 4; near <= line + 4; ++near) lines.push_back(HasSubstr(at_line(near)));
+  EXPECT_THAT(error_text(def), AllOf(HasSubstr(message), AnyOfArray(lines))) << "line " << line;
+}
+
 TEST(Mistakes, InputsAndOutputs) {
   const auto same = [](Tensors xs) { return xs; };
-  EXPECT_THAT(error_text(graph("g", {input("x", f32, {n}), input("x", f32, {n})}, same)),
-              HasSubstr("two inputs have the name x"));
-  EXPECT_THAT(error_text(graph("g", {input("", f32, {n})}, same)), HasSubstr("input: a name is missing"));
+  expect_here(graph("g", {input("x", f32, {n}), input("x", f32, {n})}, same), "two inputs have the name x");
+  expect_here(graph("g", {input("", f32, {n})}, same), "input: a name is missing");
   EXPECT_THAT(error_text(graph("", {input("x", f32, {n})}, same)), HasSubstr("it has no name"));
-  EXPECT_THAT(error_text(graph("g", {input("x", f32, {dim("k", 5, 2)})}, same)),
-              HasSubstr("input x: the dim k needs 0 <= low <= high <= 2^40"));
-  EXPECT_THAT(error_text(graph("g", {input("x", f32, {dim("k")}), input("y", f32, {dim("k", 2)})}, same)),
-              HasSubstr("input y: the dim k is declared twice, with other bounds"));
-  EXPECT_THAT(error_text(graph("g", {input("x", f32, Shape(17, 1))}, same)), HasSubstr("has more than 16 axes"));
+  expect_here(graph("g", {input("x", f32, {dim("k", 5, 2)})}, same),
+              "input x: the dim k needs 0 <= low <= high <= 2^40");
+  expect_here(graph("g", {input("x", f32, {dim("k")}), input("y", f32, {dim("k", 2)})}, same),
+              "input y: the dim k is declared twice, with other bounds");
+  expect_here(graph("g", {input("x", f32, Shape(17, 1))}, same), "has more than 16 axes");
   EXPECT_THAT(error_text(graph("g", {input("x", f32, {n})}, [](Tensor) { return Tensors{}; })),
               HasSubstr("graph g: no outputs"));
-  EXPECT_THAT(error_text(graph("g", {input("x", f32, {n})}, [](Tensor x) { return Outputs{{"y", x}, {"y", x + 1}}; })),
-              HasSubstr("graph g: two outputs have the name y"));
+  expect_here(graph("g", {input("x", f32, {n})}, [](Tensor x) { return Outputs{{"y", x}, {"y", x + 1}}; }),
+              "graph g: two outputs have the name y");
   EXPECT_THAT(error_text(graph("g", {input("x", f32, {n})}, [](Tensor) { return Tensor(); })),
               HasSubstr("output y: a Tensor without a value"));
-  EXPECT_THAT(error_text(graph("g", {donated("x", f32, {n}, "z")}, same)),
-              HasSubstr("input x: it is donated to z, which is no output"));
-  EXPECT_THAT(error_text(graph("g", {donated("x", f32, {n}, "y")}, [](Tensor x) { return sum(x); })),
-              HasSubstr("input x of f32[n] cannot be donated to output y of f32[]"));
+  expect_here(graph("g", {donated("x", f32, {n}, "z")}, same), "input x: it is donated to z, which is no output");
+  expect_here(graph("g", {donated("x", f32, {n}, "y")}, [](Tensor x) { return sum(x); }),
+              "input x of f32[n] cannot be donated to output y of f32[]");
   const uint32_t line = __LINE__ + 2;  // of what is the output
   const auto twice =
       graph("g", {donated("x", f32, {n}, "y"), donated("z", f32, {n}, "y")}, [](Tensor x, Tensor z) { return x + z; });

@@ -159,9 +159,21 @@ class Decoder {
     return {kind, in_.index("an argument", kMaxListed), {}};
   }
 
+  // Errors name the body and the node by their numbers: names are not to be trusted yet.
   Body body() {
-    in_.record("a body", 7);
     Body out;
+    bool among_nodes = false;
+    try {
+      read_body(out, among_nodes);
+    } catch (const BadBytes& bad) {
+      const std::string node = among_nodes ? ", node " + std::to_string(out.nodes.size()) : "";
+      throw BadBytes{"body " + std::to_string(graph_.bodies.size()) + node + ": " + bad.what};
+    }
+    return out;
+  }
+
+  void read_body(Body& out, bool& among_nodes) {
+    in_.record("a body", 7);
     out.name = in_.text("a body's name", kMaxName);
     std::vector<uint64_t> donations;
     for (size_t left = in_.array("inputs", kMaxNodes); left > 0; --left) {
@@ -178,12 +190,14 @@ class Decoder {
       std::string name = in_.text("an output's name", kMaxName);
       out.outputs.push_back({std::move(name), static_cast<ValueId>(in_.bits("an output's value", kNone))});
     }
-    for (size_t left = in_.array("nodes", kMaxNodes); left > 0; --left) node(out);
+    const size_t nodes = in_.array("nodes", kMaxNodes);
+    among_nodes = true;
+    for (size_t left = nodes; left > 0; --left) node(out);
+    among_nodes = false;
     check_outputs(out);
     read_names(out);
     locations(out.inputs);
     locations(out.nodes);
-    return out;
   }
 
   void node(Body& body) {
