@@ -50,6 +50,36 @@ static inline int32_t kiln_check_grid(const int64_t extents[3], const int any_ne
   return KILN_OK;
 }
 
+/* Kernels round to nearest, keep subnormals and trap nowhere, whatever the calling thread does; it gets back what it
+ * had. */
+typedef struct kiln_floats {
+  uint64_t control, status;
+} kiln_floats;
+static inline kiln_floats kiln_begin_floats(void) {
+  kiln_floats before = {0, 0};
+#if defined(__x86_64__)
+  uint32_t now = 0;
+  const uint32_t nearest = 0x1f80;
+  __asm__ volatile("stmxcsr %0" : "=m"(now));
+  __asm__ volatile("ldmxcsr %0" : : "m"(nearest));
+  before.control = now;
+#elif defined(__aarch64__)
+  __asm__ volatile("mrs %0, fpcr\n\tmrs %1, fpsr" : "=r"(before.control), "=r"(before.status));
+  __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)0));
+#endif
+  return before;
+}
+static inline void kiln_end_floats(kiln_floats before) {
+#if defined(__x86_64__)
+  const uint32_t control = (uint32_t)before.control;
+  __asm__ volatile("ldmxcsr %0" : : "m"(control));
+#elif defined(__aarch64__)
+  __asm__ volatile("msr fpcr, %0\n\tmsr fpsr, %1" : : "r"(before.control), "r"(before.status));
+#else
+  (void)before;
+#endif
+}
+
 typedef struct kiln_stage {
   kiln_entry_fn entry;
   uint64_t chunks; /* programs for each program of the kernel's grid */
@@ -82,7 +112,11 @@ static inline int32_t kiln_run_stage(const kiln_stage* stage, const void* params
     ctx.workspace = workspace;
     ctx.scratch_bytes = scratch_bytes;
     ctx.scratch = aligned_alloc(64, (scratch_bytes / 64 + 1) * 64);
-    if (ctx.scratch) code = stage->entry(params, grid, first, first + each + (thread < more), &ctx);
+    if (ctx.scratch) {
+      const kiln_floats floats = kiln_begin_floats();
+      code = stage->entry(params, grid, first, first + each + (thread < more), &ctx);
+      kiln_end_floats(floats);
+    }
     free(ctx.scratch);
     if (code != KILN_OK) {
 #ifdef _OPENMP

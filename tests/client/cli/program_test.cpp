@@ -28,6 +28,19 @@ static int check(int holds, const char* what) {
 }
 #define CHECK(holds) wrong |= check(holds, #holds)
 
+/* The thread's arithmetic: upward, without subnormals. What it was; what is given where that is not 0. */
+static uint64_t change_floats(uint64_t to) {
+  uint64_t before = 0;
+#if defined(__x86_64__)
+  before = __builtin_ia32_stmxcsr();
+  __builtin_ia32_ldmxcsr(to ? (uint32_t)to : 0xdfc0);
+#elif defined(__aarch64__)
+  __asm__ volatile("mrs %0, fpcr" : "=r"(before));
+  __asm__ volatile("msr fpcr, %0" : : "r"(to ? to : (uint64_t)0x1400000));
+#endif
+  return before;
+}
+
 int main(void) {
   int wrong = 0;
   float greatest = 0;
@@ -41,6 +54,25 @@ int main(void) {
   CHECK(axpy_launch(&a) == KILN_OK);
   a.n = -1;
   CHECK(axpy_launch(&a) == KILN_BAD_GRID);
+
+  /* A launch's own arithmetic is not the caller's, which stays. */
+  const uint32_t subnormal = 70000, third = 0x3eaaaaab;
+  memcpy(&x[0], &subnormal, 4);
+  memcpy(&a.a, &third, 4);
+  a.n = 2;
+  x[1] = 1.0f / 3;
+  CHECK(axpy_launch(&a) == KILN_OK);
+  float nearest[2] = {z[0], z[1]};
+  z[0] = z[1] = 0;
+  const uint64_t before = change_floats(0);
+  const int32_t code = axpy_launch(&a);
+  const uint64_t after = change_floats(before);
+  CHECK(code == KILN_OK);
+  CHECK(memcmp(nearest, z, sizeof nearest) == 0);
+  CHECK(nearest[0] > 0 && nearest[0] < 1e-38f);
+  CHECK(change_floats(0) == before && (after | 0x3f) == (change_floats(before) | 0x3f));
+  x[0] = 0;
+  x[1] = 1;
   greatest_params g = {x, &greatest, 200000};
   CHECK(greatest_launch(&g) == KILN_OK);
   CHECK(greatest == 5000);
@@ -111,6 +143,20 @@ TEST_F(Programs, NameTheirEntries) {
     EXPECT_NE(read(file).find("my_axpy"), std::string::npos);
     EXPECT_EQ(read(file).find("kiln_entry"), std::string::npos);
   }
+  // Objects of several kernels are one program.
+  ASSERT_EQ(kiln({"compile", "greatest.kiln", "--emit", "obj", "--entry", "my_greatest", "-o", "greatest.o"}).code, 0);
+  write("two.c", R"(#include "axpy.h"
+#include "greatest.h"
+static float x[200000], z[4];
+int main(void) {
+  float greatest = 0;
+  x[3] = 7;
+  axpy_params a = {x, x, z, 4, 2.0f};
+  greatest_params g = {x, &greatest, 200000};
+  return axpy_launch(&a) != KILN_OK || greatest_launch(&g) != KILN_OK || z[3] != 21 || greatest != 7;
+})");
+  ASSERT_EQ(shell(std::string(KILN_C_COMPILER) + " -std=c11 -Wall -Wextra -Werror two.c axpy.o greatest.o -o two"), 0);
+  EXPECT_EQ(shell("./two"), 0);
 }
 
 TEST_F(Programs, AreRefusedWhatNamesNothing) {
@@ -125,12 +171,14 @@ TEST_F(Programs, AreRefusedWhatNamesNothing) {
 // What is timed comes after the outputs, which are those of one launch.
 TEST_F(Programs, AreTimedFromTheShell) {
   write_floats("x.npy", {1, 2, 3, 4});
-  const Outcome outcome = kiln({"run", "axpy.kiln", "--repeat", "20", "--target", "interp", "x=@x.npy", "y=@x.npy",
-                                "z=@x.npy>@z.npy", "n=4", "a=2"});
-  ASSERT_EQ(outcome.code, 0) << outcome.errors;
-  EXPECT_NE(outcome.output.find("axpy: median "), std::string::npos) << outcome.output;
-  EXPECT_NE(outcome.output.find(" of 20 launches\n"), std::string::npos) << outcome.output;
-  EXPECT_EQ(read_floats("z.npy"), (std::vector<float>{3, 6, 9, 12}));
+  for (const char* target : {"interp", "cpu"}) {
+    const Outcome outcome = kiln({"run", "axpy.kiln", "--repeat", "20", "--target", target, "x=@x.npy", "y=@x.npy",
+                                  "z=@x.npy>@z.npy", "n=4", "a=2"});
+    ASSERT_EQ(outcome.code, 0) << outcome.errors;
+    EXPECT_NE(outcome.output.find("axpy: median "), std::string::npos) << outcome.output;
+    EXPECT_NE(outcome.output.find(" of 20 launches\n"), std::string::npos) << outcome.output;
+    EXPECT_EQ(read_floats("z.npy"), (std::vector<float>{3, 6, 9, 12}));
+  }
   EXPECT_EQ(
       kiln({"run", "axpy.kiln", "--target", "interp", "x=@x.npy", "y=@x.npy", "z=@z.npy:f32[4]", "n=4", "a=1"}).output,
       "");
