@@ -34,6 +34,16 @@ abi::LaunchCounts launch_counts(const dsl::Kernel& kernel, size_t tensor_maps, c
   return out;
 }
 
+// What a launch puts behind the arguments counts too.
+Result<void> check_block_bytes(const dsl::Kernel& kernel, const abi::LaunchCounts& launch) {
+  const uint32_t own = abi::lay_out_params(kernel).bytes, all = abi::lay_out_launch_block(own, launch).bytes;
+  if (all <= abi::kMaxBlockBytes) return {};
+  const std::string behind = all > own ? ", and its launch " + std::to_string(all - own) + " behind them" : "";
+  return error(ErrorCode::kCompileFailed, "kernel `" + kernel.name + "` takes " + std::to_string(own) +
+                                              " bytes of parameters" + behind + "; a GPU takes at most " +
+                                              std::to_string(abi::kMaxBlockBytes));
+}
+
 llvm::Type* type_of(abi::LaunchField field, llvm::LLVMContext& context) {
   switch (field) {
     case abi::LaunchField::kTensorMaps:
@@ -267,6 +277,7 @@ Result<Lowered> lower_shaped(const ShapedKernel& shaped, const TargetInfo& targe
   Context ctx(shaped, target, module, processor);
   out.tensor_maps = maps_of(ctx.bulk);
   out.launch = launch_counts(kernel, out.tensor_maps.size(), block);
+  if (auto fine = check_block_bytes(kernel, out.launch); !fine) return fine.error();
   const std::vector<llvm::Type*> params = parameter_types(kernel, out.launch, module.getContext());
   ctx.function = target.create_kernel(module, entry_name, params, out.threads);
   auto* entry = llvm::BasicBlock::Create(module.getContext(), "entry", ctx.function);

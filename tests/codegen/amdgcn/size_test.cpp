@@ -19,6 +19,15 @@ TEST(SizeOnAmd, NestsAreAsDeepAsTheLanguageAllows) {
   }
 }
 
+// 4096 bytes, with what a launch puts behind the arguments.
+TEST(SizeOnAmd, ParametersAreAsManyAsALaunchTakes) {
+  for (const char* target : kProcessors) {
+    EXPECT_EQ(refusal_of(of_pointers(512), {}, target), "");
+    EXPECT_EQ(refusal_of(of_pointers(513), {}, target),
+              "kernel `test` takes 4104 bytes of parameters; a GPU takes at most 4096");
+  }
+}
+
 TEST(SizeOnAmd, ATileThatNoThreadsHoldIsRefused) {
   for (const char* target : kProcessors) {
     EXPECT_THAT(refusal_of(normalised(1024, 1024), {}, target), HasSubstr("the tiles of a program must be smaller"));

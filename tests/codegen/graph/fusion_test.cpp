@@ -322,6 +322,14 @@ TEST(Plan, WritesDonatedInputsInPlace) {
   // Elsewhere than it is written; and by a launch that comes behind.
   EXPECT_EQ(donate([](Tensors in) { return Outputs{{"y", transpose(in[0]) - in[1]}}; }), none);
   EXPECT_EQ(donate([](Tensors in) { return Outputs{{"y", linear(in[0], in[1])}}; }), none);
+  // Of what is given back too the memory stays, and of two names of one value one is written there.
+  const std::vector<uint32_t> neither{graph::kNone, graph::kNone}, the_first{0, graph::kNone};
+  EXPECT_EQ(donate([](Tensors in) { return Outputs{{"y", in[0] - in[1] * 0.1}, {"z", in[0]}}; }), neither);
+  EXPECT_EQ(donate([](Tensors in) {
+              const Tensor next = in[0] - in[1] * 0.1;
+              return Outputs{{"y", next}, {"z", next}};
+            }),
+            the_first);
 }
 
 // It was taken for one that lies in the plan, which no launch may write to.

@@ -4,6 +4,7 @@
 
 #include "gpu/block/launch_shape.h"
 #include "kiln/dsl/kernels.h"
+#include "kiln/dsl/library_names.h"
 #include "sized_kernels.h"
 
 namespace kiln::test {
@@ -26,6 +27,33 @@ TEST(SizeOnGpu, NestsComputeWhatTheyShould) {
     for (int64_t n : {0, 1}) {
       expect_same(nest_of(loop, 12), {{random_buffer(dsl::ElementType::kF32, 64, 1), int_scalar(n)}, {0, 0, true}});
     }
+  }
+}
+
+// 4096 bytes, with what a launch puts behind the arguments: here the number of programs, of which a block has several.
+TEST(SizeOnNvidia, ParametersAreAsManyAsALaunchTakes) {
+  EXPECT_EQ(refusal_of(of_pointers(511), {}, kHopper), "");
+  EXPECT_EQ(refusal_of(of_pointers(513), {}, kHopper),
+            "kernel `test` takes 4104 bytes of parameters, and its launch 8 behind them; a GPU takes at most 4096");
+  EXPECT_EQ(refusal_of(of_pointers(300, true), {}, kHopper),
+            "kernel `test` takes 2400 bytes of parameters, and its launch 2416 behind them; a GPU takes at most 4096");
+}
+
+// Beside so many the maps of arrays have no room.
+TEST(SizeOnNvidia, ManyParametersLeaveNoRoomForMaps) {
+  const dsl::Kernel& product = **dsl::find_library_kernel("matmul");
+  std::string more;
+  for (int i = 0; i < 500; ++i) more += "%more" + std::to_string(i) + ": i32, ";
+  std::string text = dsl::print(product);
+  text.insert(text.find('(') + 1, more);
+  for (const auto& [kernel, maps] : {std::pair(product, 3u), {parse_kernel(text), 0u}}) {
+    dsl::Facts facts;
+    for (const dsl::Param& param : kernel.params) {
+      facts.push_back(param.type.pointer ? dsl::ParamFact::kAlign16 : dsl::ParamFact::kMultiple16);
+    }
+    const auto artifact = compile(kernel, {}, facts, kHopper, "asm");
+    ASSERT_TRUE(artifact.ok()) << artifact.error().message;
+    EXPECT_EQ(artifact->metadata.device->tensor_maps.size(), maps);
   }
 }
 

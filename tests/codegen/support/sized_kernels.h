@@ -40,6 +40,17 @@ inline dsl::Kernel normalised(int64_t rows, int64_t columns) {
   return parse_kernel(k.text());
 }
 
+// Stores 1 behind the last of so many pointers; with a check of all accesses to them or without.
+inline dsl::Kernel of_pointers(int64_t count, bool checked = false) {
+  std::string params;
+  for (int64_t i = 0; i < count; ++i) params += (i > 0 ? ", %p" : "%p") + std::to_string(i) + ": ptr<f32>";
+  TextKernel k(params);
+  k.line("store %p" + std::to_string(count - 1) + ", " + k.constant("1.0", "f32"));
+  dsl::Kernel kernel = parse_kernel(k.text());
+  kernel.options.check_bounds = checked;
+  return kernel;
+}
+
 // Sums of so many tiles, each loaded from another place: a filter without a loop.
 inline dsl::Kernel filter(int64_t taps, int64_t columns) {
   TextKernel k("%p: ptr<f32>, %q: ptr<f32>");

@@ -18,6 +18,7 @@ constexpr int64_t kLine = 128;       // bytes of a swizzled line, at most
 constexpr int64_t kLeastLine = 32;   // bytes of a swizzled line, at least
 constexpr int64_t kLines = 8;        // of one period of the swizzle
 constexpr int64_t kLeastBytes = 16;  // of a line
+constexpr size_t kMostParams = 128;  // of a kernel: behind them there is room for its maps
 
 Error no(std::string why) { return invalid_argument(std::move(why)); }
 
@@ -176,6 +177,7 @@ bool is_shared_coordinate(const Layout& layout, Bits one) {
 
 Result<BulkTile> plan_bulk_tile(const dsl::Kernel& kernel, const dsl::Op& access, LinearForms& forms,
                                 int64_t least_boxes) {
+  if (kernel.params.size() > kMostParams) return no("the kernel has too many parameters");
   auto found = find_tensor_access(kernel, access, forms);
   if (!found) return found.error();
   return TilePlan(kernel, access, std::move(*found), forms, least_boxes).make();
