@@ -41,6 +41,7 @@ TEST(MatmulKernels, InPartsOfTheInnerAxis) {
   for_operands([]<class T>() {
     check_matmul<T>({100, 300, 768, 64, 128, 64, 4}, check_compiled);
     check_matmul<T>({1, 40, 333, 16, 32, 32, 7}, check_compiled);
+    check_matmul<T>({1, 40, 333, 1, 32, 32, 7}, check_compiled);
   });
 }
 
@@ -49,6 +50,7 @@ TEST(MatmulKernels, ByWorkersThatShareIterations) {
     check_matmul<T>({100, 300, 768, 64, 128, 64, 2, 7}, check_compiled);
     check_matmul<T>({300, 200, 333, 64, 64, 32, 1, 13}, check_compiled);
     check_matmul<T>({1, 40, 333, 16, 32, 32, 7, 132}, check_compiled);
+    check_matmul<T>({1, 40, 333, 1, 32, 32, 1, 13}, check_compiled);
   });
 }
 

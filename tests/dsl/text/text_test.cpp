@@ -227,6 +227,15 @@ TEST(Text, SyntaxErrorsNamePlaceAndWhatWasExpected) {
   for (const BadText& bad : cases) EXPECT_EQ(first_line(parse(bad.text, "k.kiln")), bad.error) << bad.text;
 }
 
+TEST(Text, NamesOf257LettersAreRefusedForTheirLength) {
+  const std::string longest(256, 'n'), longer(257, 'n');
+  EXPECT_TRUE(parse("kernel k(%" + longest + ": f32) {}", "k.kiln").ok());
+  const auto param = parse("kernel k(%" + longer + ": f32) {}", "k.kiln");
+  ASSERT_FALSE(param.ok());
+  EXPECT_TRUE(param.error().message.starts_with("k.kiln:1:10: error: a parameter's name has up to 256 characters"))
+      << param.error().message;
+}
+
 TEST(Text, ErrorsShowTheLineAndACaret) {
   auto bad = parse("kernel k(%y: f32) {\n\t%ü = neg %y\n}", "k.kiln");
   ASSERT_FALSE(bad.ok());

@@ -229,6 +229,10 @@ TEST_F(BuilderErrors, Names) {
   line = __LINE__, expect(kernel("k", {"B="}, [](Const) {}), "kernel: the default in `B=` is not an integer");
   line = __LINE__, expect(kernel("k", {"1a"}, [](i32) {}), "kernel: `1a` does not begin with a name");
   line = __LINE__, expect(kernel("", {}, [] {}), "kernel: `` is not a name");
+  const std::string longest(256, 'n'), longer(257, 'n');
+  EXPECT_TRUE(kernel(longest, {longest}, [](i32) {}).ir().ok());
+  line = __LINE__, expect(kernel("k", {longer}, [](i32) {}), "kernel: `" + longer + "` is longer than 256 characters");
+  line = __LINE__, expect(kernel(longer, {}, [] {}), "kernel: `" + longer + "` is longer than 256 characters");
 }
 
 TEST(BuilderSpaceErrors, UnknownNameAndNoValues) {

@@ -269,6 +269,12 @@ TEST(Verify, Header) {
   expect_error(
       kSimple, [](Kernel& k) { k.constexprs[0].name = std::string(257, 'n'); },
       "kernel `k`: error: a constexpr `" + std::string(40, 'n') + "` is longer than 256 characters");
+  expect_error(
+      kSimple, [](Kernel& k) { k.params[1].name = std::string(257, 'n'); },
+      "kernel `k`: error: a parameter `" + std::string(40, 'n') + "` is longer than 256 characters");
+  expect_error(
+      kSimple, [](Kernel& k) { k.name = std::string(257, 'n'); },
+      "kernel `" + std::string(257, 'n') + "`: error: a kernel's name has up to 256 characters");
   expect_error(kSimple, [](Kernel& k) { k.params[1].name = "p"; }, "kernel `k`: error: the name `p` is used twice");
   expect_error(kSimple, [](Kernel& k) { k.constexprs[0].name = "x"; }, "kernel `k`: error: the name `x` is used twice");
   expect_error(
