@@ -235,7 +235,7 @@ bool lies_along_rows(const IndexSpace& space, const Expr& offset, size_t rows, s
          column->coefficient != Expr() && !space.mentions(column->coefficient, rows);
 }
 
-Value StepEmitter::turned_load(const Value& where, const Value& mask) const {
+Value StepEmitter::transposed_load(const Value& where, const Value& mask) const {
   const auto turn = [](const Value& x) { return lang::permute(x, {1, 0}); };
   if (!mask.valid()) return turn(lang::load(turn(where)));
   return turn(lang::load(turn(where), {.mask = mask.rank() == 2 ? turn(mask) : mask}));
@@ -244,8 +244,8 @@ Value StepEmitter::turned_load(const Value& where, const Value& mask) const {
 Value StepEmitter::loaded(const Step& step) {
   const Value where = pointer(step.tensor, step.offset);
   const Value mask = both(mask_of(lanes_of(step.offset)), holds(step.when));
-  if (turned_ && lies_along_rows(nest_.space, step.offset, turned_->first, turned_->second)) {
-    return turned_load(where, mask);
+  if (transposed_ && lies_along_rows(nest_.space, step.offset, transposed_->first, transposed_->second)) {
+    return transposed_load(where, mask);
   }
   if (!mask.valid()) return lang::load(where);
   // A predicate may have lanes that the address lacks.

@@ -30,9 +30,9 @@ class StepEmitter {
 
   void bind(size_t axis, BoundTo to) { axes_[axis] = std::move(to); }
   const BoundTo& bound_to(size_t axis) const { return axes_[axis]; }
-  // Of tiles of rows and columns: what lies in memory along the rows is loaded along them, and turned then. A CPU has
-  // whole vectors so, where it would gather a column's elements one by one.
-  void turn_loads(size_t rows, size_t columns) { turned_ = {rows, columns}; }
+  // Of tiles of rows and columns: what lies in memory along the rows is loaded along them, and transposed then. A CPU
+  // has whole vectors so, where it would gather a column's elements one by one.
+  void transpose_loads(size_t rows, size_t columns) { transposed_ = {rows, columns}; }
   void set_anchor(uint32_t anchor, lang::Value value) { anchors_[anchor] = std::move(value); }
 
   lang::Value value(StepId step);
@@ -66,7 +66,7 @@ class StepEmitter {
  private:
   lang::Value computed(const Step& step);
   lang::Value loaded(const Step& step);
-  lang::Value turned_load(const lang::Value& where, const lang::Value& mask) const;
+  lang::Value transposed_load(const lang::Value& where, const lang::Value& mask) const;
   lang::Value random_word(const Step& step);
   // The mask of the lanes that an expression or a step depends on, and the predicate; invalid: all are on.
   lang::Value mask_of(const std::vector<bool>& axes) const;
@@ -83,7 +83,7 @@ class StepEmitter {
   const Nest& nest_;
   const KernelArguments& arguments_;
   std::vector<BoundTo> axes_;
-  std::optional<std::pair<size_t, size_t>> turned_;
+  std::optional<std::pair<size_t, size_t>> transposed_;
   std::map<uint32_t, lang::Value> anchors_;
   std::map<StepId, lang::Value> values_;
   std::map<Expr, lang::Value> numbers_;

@@ -14,7 +14,7 @@ namespace {
 // What a program has of the two innermost axes; rows of 0: a single one.
 struct MapBlocks {
   int64_t columns = 1, rows = 0;
-  bool turns = false;  // loads go along the rows
+  bool transposes = false;  // loads go along the rows
 };
 
 MapBlocks blocks_of(const GroupContext& context, const GroupNest& group, std::span<const StepId> wanted) {
@@ -33,12 +33,13 @@ MapBlocks blocks_of(const GroupContext& context, const GroupNest& group, std::sp
   for (size_t i = 0; i < live.size() && context.on_cpu(); ++i) {
     const Step& step = group.nest.steps[i];
     if (!live[i] || step.kind != Step::Kind::kLoad) continue;
-    out.turns = out.turns || (is_square && lies_along_rows(space, step.offset, row_axis, group.axes[rank - 1]));
+    out.transposes =
+        out.transposes || (is_square && lies_along_rows(space, step.offset, row_axis, group.axes[rank - 1]));
     has_edges = has_edges || std::any_of(step.when.begin(), step.when.end(), [&](const Condition& condition) {
                   return space.mentions(condition.a, row_axis) || space.mentions(condition.b, row_axis);
                 });
   }
-  if (out.turns) return {block_for(columns, kSquare), block_for(rows, kSquare), true};
+  if (out.transposes) return {block_for(columns, kSquare), block_for(rows, kSquare), true};
   if (has_edges) {  // whole vectors of rows know where the edges are (docs/inside/cpu/nests.md)
     out.columns = std::min(out.columns, kWindowColumns);
     out.rows = std::max(kWindowRows, block_for(rows, kLanes / out.columns));
@@ -67,7 +68,7 @@ Result<WrittenKernel> write_map(const GroupContext& context, GroupNest group, st
   auto kernel = dsl::trace_kernel(name, signature.params, [&](const dsl::TracedParams& params) {
     const KernelArguments arguments = signature.bind(params);
     StepEmitter emitter(context.graph, group.nest, arguments);
-    if (blocks.turns) emitter.turn_loads(group.axes[rank - 2], group.axes[rank - 1]);
+    if (blocks.transposes) emitter.transpose_loads(group.axes[rank - 2], group.axes[rank - 1]);
     ProgramAxes programs;
     for (size_t i = 0; i < rank; ++i) {
       const Value extent = emitter.number(space.extent(group.axes[i]));

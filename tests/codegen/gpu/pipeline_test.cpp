@@ -110,9 +110,9 @@ TEST(GpuPipelines, ProductsOfBrainFloats) {
   multiply<lang::bf16>({{"BM", 64}, {"BN", 64}, {"BK", 64}}, {2e-2, 1e-1}, false);
 }
 
-// Sixteen programs and one that has more of them than the other: rings and turns go round several times. Rows of bias
-// are in memory of each consumer group's own.
-TEST(GpuPipelines, CrewsTakeTurnsInManyPrograms) {
+// Sixteen programs and one that has more of them than the other: buffers and the order of the groups go round several
+// times. Rows of bias are in memory of each consumer group's own.
+TEST(GpuPipelines, ConsumerGroupsAlternateInManyPrograms) {
   const std::vector<Shape> consumer_groups =
       on_cuda() ? std::vector<Shape>{{"", 2, 4, 4}, {"", 3, 4, 4}}
                 : std::vector<Shape>{{"gpu:warps=4,groups=1,copying=4", 2}, {"gpu:warps=4,groups=1,copying=4", 3}};

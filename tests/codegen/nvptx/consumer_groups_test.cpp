@@ -41,16 +41,16 @@ Code code_of(const dsl::Kernel& kernel, const dsl::ConstexprValues& config) {
           std::string(reinterpret_cast<const char*>(artifact->code.data()), artifact->code.size())};
 }
 
-const dsl::ConstexprValues kCrews = {{"BM", 128},      {"BN", 128},       {"BK", 64},
-                                     {"num_warps", 4}, {"num_stages", 4}, {"warp_specialise", 4}};
+const dsl::ConstexprValues kConsumerGroups = {{"BM", 128},      {"BN", 128},       {"BK", 64},
+                                              {"num_warps", 4}, {"num_stages", 4}, {"warp_specialise", 4}};
 
-TEST(NvptxCrews, AreTwoWhereABlockHadOne) {
+TEST(NvptxConsumerGroups, AreTwoWhereABlockHadOne) {
   const dsl::Kernel& matmul = *kernels::matmul<lang::bf16>().ir();
-  const Code two = code_of(matmul, kCrews);
+  const Code two = code_of(matmul, kConsumerGroups);
   EXPECT_TRUE(two.persistent);
   EXPECT_TRUE(two.has_consumer_groups(4));
   EXPECT_EQ(two.threads, 128 + 128 + 128);
-  dsl::ConstexprValues alone = kCrews;
+  dsl::ConstexprValues alone = kConsumerGroups;
   alone["warp_specialise"] = 2;
   const Code one = code_of(matmul, alone);
   EXPECT_TRUE(one.persistent);
@@ -60,9 +60,9 @@ TEST(NvptxCrews, AreTwoWhereABlockHadOne) {
   EXPECT_LT(two.shared_bytes, one.shared_bytes + 2 * 16 * 1024 + 2048);
 }
 
-TEST(NvptxCrews, AreOfOneGroupOfWarps) {
+TEST(NvptxConsumerGroups, AreOfOneGroupOfWarps) {
   const dsl::Kernel& matmul = *kernels::matmul<lang::bf16>().ir();
-  dsl::ConstexprValues wide = kCrews;
+  dsl::ConstexprValues wide = kConsumerGroups;
   wide["num_warps"] = 8;
   const Code code = code_of(matmul, wide);
   EXPECT_TRUE(code.persistent);
@@ -70,14 +70,14 @@ TEST(NvptxCrews, AreOfOneGroupOfWarps) {
 }
 
 // A consumer group could not tell how many stages the other's program takes.
-TEST(NvptxCrews, AreNoneWhereLoopsDiffer) {
+TEST(NvptxConsumerGroups, AreNoneWhereLoopsDiffer) {
   const Code code = code_of(triangle(), {{"num_warps", 4}, {"warp_specialise", 4}});
   EXPECT_TRUE(code.persistent);
   EXPECT_FALSE(code.has_consumer_groups(3));
 }
 
 // Two products an iteration, of which one runs into the next: the loop is turned round (pipelined_dot.h).
-TEST(NvptxCrews, AreNoneWhereOneProductWantsTheOther) {
+TEST(NvptxConsumerGroups, AreNoneWhereOneProductWantsTheOther) {
   const auto twice = lang::kernel("twice", {"A", "B", "C", "N"},
                                   [](Ptr<const lang::bf16> A, Ptr<const lang::bf16> B, Ptr<lang::bf16> C, i32 N) {
                                     lang::grid(lang::cdiv(N, 64));

@@ -28,10 +28,10 @@ const Op* load_of_units(const Context& ctx, const DotBlocking& blocking, ValueId
   const bool units =
       shape.size() == 3 && shape[1] == blocking.form.group && shape[2] == blocking.n && blocking.form.group > 1;
   const Op* load = ctx.schedule.definition[permute->operands[0]];
-  const bool turned = dsl::concrete_shape(ctx.type(permute->operands[0])) ==
-                      std::vector<int64_t>{blocking.k / blocking.form.group, blocking.n, blocking.form.group};
+  const bool transposed = dsl::concrete_shape(ctx.type(permute->operands[0])) ==
+                          std::vector<int64_t>{blocking.k / blocking.form.group, blocking.n, blocking.form.group};
   // What lies in scratch may be something else by the time that a list of iterations is multiplied.
-  if (!units || !turned || !load || load->code != OpCode::kLoad || ctx.slots[load->results[0]]) return nullptr;
+  if (!units || !transposed || !load || load->code != OpCode::kLoad || ctx.slots[load->results[0]]) return nullptr;
   const auto& axes = std::get<std::vector<dsl::Expr>>(permute->attrs[0]);
   if (axes != std::vector<dsl::Expr>{dsl::Expr(0), dsl::Expr(2), dsl::Expr(1)}) return nullptr;
   const bool as_packed = blocking.form.b == blocking.form.packed || dsl::info(blocking.form.packed).bits == 8;

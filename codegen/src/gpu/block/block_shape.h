@@ -15,7 +15,7 @@ struct BlockShape {
   int consumer_groups = 1;  // so many times these warps, each group in a program of its own (persistent.h)
   int producers = 0;        // warps of a block, behind those of programs, that only copy for them (producer_warps.h)
   bool persistent = false;  // takes one program after another (persistent.h)
-  bool turns = false;       // takes them in an order that evens out their lengths
+  bool balanced = false;    // takes them in an order that evens out their lengths
   bool queued = false;      // takes them from a queue that all blocks share (program_queue.h)
   int cluster = 1;          // blocks that load for each other (cluster.h)
   int most_stages = INT_MAX;                     // of loops, whatever they ask for

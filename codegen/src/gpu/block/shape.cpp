@@ -106,7 +106,7 @@ std::optional<LaunchShape> specialise(ShapedKernel& shaped, const TargetInfo& ta
   if (in_cluster) block.cluster = launch.cluster;
   if (!block.queued) {
     LinearForms forms(kernel, shaped.info);
-    block.turns = !is_alike_in_all_programs(*shaped.copied, forms);
+    block.balanced = !is_alike_in_all_programs(*shaped.copied, forms);
   }
   return std::nullopt;
 }

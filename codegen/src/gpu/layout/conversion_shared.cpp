@@ -142,9 +142,9 @@ std::optional<SharedAccess> access(const Problem& problem, const Side& side, con
   const int64_t accesses = int64_t{1} << out.each.size();
   const int own_bits = vector ? std::max(bits, problem.word_bits()) : problem.bits_of_bytes(kRowBytes);
   const Columns at_once = lanes_at_once(problem, side, kind, bits);
-  const int64_t turns = vector ? side.layout.size(Dim::kLane) >> at_once.size() : 1;
+  const int64_t rounds = vector ? side.layout.size(Dim::kLane) >> at_once.size() : 1;
   out.instructions = vector ? accesses : (accesses + 3) / 4;
-  out.wavefronts = accesses * turns * bank_conflicts(swizzle, at_once, own_bits, problem.line_bits());
+  out.wavefronts = accesses * rounds * bank_conflicts(swizzle, at_once, own_bits, problem.line_bits());
   return out;
 }
 

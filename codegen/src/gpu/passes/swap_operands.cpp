@@ -122,14 +122,14 @@ class Swap {
     loop.operands[kFirstInit + i] = transposed(before, loop.loc, loop.operands[kFirstInit + i]);
     body.args[kFirstArgument + i] = like_transposed(body.args[kFirstArgument + i]);
     Op dot = std::move(body.ops[number]);
-    std::vector<Op> turned;
-    const ValueId b = transposed(turned, dot.loc, dot.operands[1]), a = transposed(turned, dot.loc, dot.operands[0]);
+    std::vector<Op> swapped;
+    const ValueId b = transposed(swapped, dot.loc, dot.operands[1]), a = transposed(swapped, dot.loc, dot.operands[0]);
     dot.operands = {b, a, body.args[kFirstArgument + i]};
     dot.results = {like_transposed(dot.results[0])};
     body.ops.back().operands[i] = dot.results[0];
-    turned.push_back(std::move(dot));
+    swapped.push_back(std::move(dot));
     const auto place = body.ops.erase(body.ops.begin() + static_cast<ptrdiff_t>(number));
-    body.ops.insert(place, std::make_move_iterator(turned.begin()), std::make_move_iterator(turned.end()));
+    body.ops.insert(place, std::make_move_iterator(swapped.begin()), std::make_move_iterator(swapped.end()));
 
     const ValueId result = loop.results[i];
     loop.results[i] = like_transposed(result);

@@ -100,7 +100,7 @@ void end_programs(Context& ctx, const ProgramLoop& loop) {
   Value* first =
       ir.CreateAdd(loop.first, ir.CreateMul(blocks, ir.getInt32(static_cast<uint32_t>(loop.consumer_groups))));
   Value* place = loop.place;
-  if (ctx.block.turns) place = ir.CreateSub(ir.CreateSub(blocks, ir.getInt32(1)), place);
+  if (ctx.block.balanced) place = ir.CreateSub(ir.CreateSub(blocks, ir.getInt32(1)), place);
   loop.first->addIncoming(first, ir.GetInsertBlock());
   loop.place->addIncoming(place, ir.GetInsertBlock());
   ir.CreateCondBr(goes_on(ctx, ir.CreateAdd(first, place)), loop.body, loop.after);

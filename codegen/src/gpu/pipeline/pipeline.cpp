@@ -285,8 +285,9 @@ class Planner {
     if (share < access.vector) return std::nullopt;
     std::vector<int64_t> per_thread(2), lanes(2), warps(2, 1);
     per_thread[fast] = std::min(access.vector, shape[fast]);
-    const bool turns = wanted->contiguous_per_thread(access.order[0]) == 1;
-    per_thread[slow] = turns ? std::clamp<int64_t>(share / per_thread[fast], 1, std::min(kMostLines, shape[slow])) : 1;
+    const bool several_lines = wanted->contiguous_per_thread(access.order[0]) == 1;
+    per_thread[slow] =
+        several_lines ? std::clamp<int64_t>(share / per_thread[fast], 1, std::min(kMostLines, shape[slow])) : 1;
     lanes[fast] = std::min<int64_t>(block_.lanes, shape[fast] / per_thread[fast]);
     lanes[slow] = block_.lanes / lanes[fast];
     warps[slow] = block_.warps;

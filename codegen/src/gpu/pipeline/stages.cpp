@@ -164,8 +164,8 @@ void PipelineStages::pass_over_others() {
   Value* at = ir.CreateAdd(ir.CreateLoad(ir.getInt32Ty(), used_), passed);
   Value* stages = ir.getInt32(static_cast<uint32_t>(pipeline_.stages));
   ir.CreateStore(ir.CreateURem(at, stages), used_);
-  Value* turns = ir.CreateAnd(ir.CreateUDiv(at, stages), ir.getInt32(1));
-  ir.CreateStore(ir.CreateXor(ir.CreateLoad(ir.getInt32Ty(), parity_), turns), parity_);
+  Value* odd = ir.CreateAnd(ir.CreateUDiv(at, stages), ir.getInt32(1));
+  ir.CreateStore(ir.CreateXor(ir.CreateLoad(ir.getInt32Ty(), parity_), odd), parity_);
   ir.CreateStore(ir.getInt32(static_cast<uint32_t>(ctx_.block.consumer_groups - 1)), programs);
 }
 
