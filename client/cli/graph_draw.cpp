@@ -1,9 +1,5 @@
-#include <unistd.h>
-
-#include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 
 #include "graph_run.h"
@@ -11,6 +7,7 @@
 #include "kiln/graph/sizes.h"
 #include "kiln/wire/files.h"
 #include "kiln/wire/process.h"
+#include "kiln/wire/trusted.h"
 #include "load_program.h"
 #include "scratch_directory.h"
 
@@ -20,25 +17,13 @@ namespace {
 // Graphviz places some thousand boxes in this time; more are a picture that nobody reads.
 constexpr std::chrono::seconds kPatience{60};
 
-// Whether a program of this name is in PATH.
-bool is_installed(const std::string& program) {
-  const char* path = std::getenv("PATH");
-  std::string_view rest = path != nullptr ? path : "";
-  while (!rest.empty()) {
-    const size_t end = std::min(rest.find(':'), rest.size());
-    if (end > 0 && ::access((std::string(rest.substr(0, end)) + "/" + program).c_str(), X_OK) == 0) return true;
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
-  return false;
-}
-
-// Graphviz' drawing.
-Result<std::string> svg_of(const std::string& dot) {
+// Graphviz' drawing, by its program.
+Result<std::string> svg_of(const std::string& program, const std::string& dot) {
   const ScratchDirectory scratch("kiln-draw");
   if (!scratch.is_there()) return invalid_argument("no directory for temporary files can be made");
   const std::string in = scratch / "graph.dot", out = scratch / "graph.svg";
   if (auto written = wire::write_text(in, dot); !written) return written.error();
-  auto process = wire::spawn({.command = {"dot", "-Tsvg", "-o", out, in}, .group = wire::ProcessGroup::kOwn});
+  auto process = wire::spawn({.command = {program, "-Tsvg", "-o", out, in}, .group = wire::ProcessGroup::kOwn});
   if (!process) return process.error();
   const auto status = wire::wait_for_exit(*process, kPatience);
   if (!status) {
@@ -73,10 +58,10 @@ Result<void> draw_graph(const GraphDrawFlags& flags) {
   if (kind != ".dot" && kind != ".svg" && kind != ".html") {
     return invalid_argument(flags.output + ": a drawing is a .dot, .svg or .html file");
   }
-  if (kind == ".svg" && !is_installed("dot")) {
-    return error(
-        ErrorCode::kNotFound,
-        flags.output + ": an SVG is drawn by Graphviz' `dot`, which is not in PATH; write a .dot or .html file");
+  const auto graphviz = wire::find_program("dot");
+  if (kind == ".svg" && !graphviz) {
+    return error(ErrorCode::kNotFound, flags.output + ": an SVG is drawn by Graphviz: " + graphviz.error().message +
+                                           "; write a .dot or .html file");
   }
   if (kind != ".html" && !flags.compiled.target.empty()) {
     return invalid_argument("--target: a .html file alone shows what a graph is compiled to");
@@ -89,8 +74,8 @@ Result<void> draw_graph(const GraphDrawFlags& flags) {
   const std::string dot = graph::draw_dot(*graph, {.views = !flags.no_views});
   if (kind == ".dot") return wire::write_text(flags.output, dot);
   std::string svg;
-  if (is_installed("dot")) {
-    auto drawn = svg_of(dot);
+  if (graphviz) {
+    auto drawn = svg_of(*graphviz, dot);
     if (!drawn) return drawn.error();
     svg = std::move(*drawn);
   }

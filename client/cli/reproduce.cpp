@@ -19,10 +19,7 @@ namespace kiln::cli {
 namespace {
 
 Result<std::string> worker_program(const std::string& stated) {
-  if (!stated.empty()) {
-    auto trusted = wire::check_trusted(stated);
-    return trusted ? Result<std::string>(stated) : trusted.error();
-  }
+  if (!stated.empty()) return wire::find_program(stated);
   auto kilnd = wire::find_kilnd();
   if (!kilnd) return kilnd.error();
   return wire::find_worker(*kilnd);

@@ -25,6 +25,7 @@
 #include "kiln/dsl/text.h"
 #include "kiln/redis/link.h"
 #include "kiln/wire/process.h"
+#include "kiln/wire/trusted.h"
 #include "redis/redis_process.h"
 #include "service_fixture.h"
 
@@ -118,6 +119,12 @@ class Kiln {
 
 // ---- compile caches: programs before the compiler
 
+// Of a name in PATH, which is not looked for where it is started.
+std::string program_of(const std::string& name) {
+  auto found = wire::find_program(name);
+  return found ? *found : name;
+}
+
 bool run(const std::vector<std::string>& command, const std::vector<std::string>& more_environment) {
   wire::Program program{.command = command};
   program.environment.emplace();
@@ -137,7 +144,7 @@ Peer compile_cache(const std::string& name, const TempDir& temp, const std::vect
     return file;
   };
   auto compile = [=, &temp](const std::string& file) {
-    return run({name, "cc", "-O2", "-c", file, "-o", temp / (name + ".o")}, environment);
+    return run({program_of(name), "cc", "-O2", "-c", file, "-o", temp / (name + ".o")}, environment);
   };
   const std::string known = write(0);
   (void)compile(known);  // into the cache
@@ -179,7 +186,7 @@ Peer redis_peer(const RedisProcess& redis, const redis::Access& access, const st
 class Memcached {
  public:
   explicit Memcached(const TempDir& temp) : path_(temp / "memcached.sock") {
-    std::vector<std::string> command = {"memcached", "-s", path_, "-m", "64"};
+    std::vector<std::string> command = {program_of("memcached"), "-s", path_, "-m", "64"};
     if (::geteuid() == 0) command.insert(command.end(), {"-u", "root"});  // which may use this directory
     auto pid = wire::spawn({.command = command});
     if (pid) pid_ = *pid;

@@ -356,7 +356,9 @@ Result<std::unique_ptr<Runner>> start_runner(const RunnerOptions& options) {
     if (!found) return found.error();
     complete.executable = *found;
   }
-  if (auto trusted = wire::check_trusted(complete.executable); !trusted) return trusted.error();
+  auto program = wire::find_program(complete.executable);
+  if (!program) return program.error();
+  complete.executable = *program;
   auto directory = TemporaryDirectory::make();
   if (!directory) return directory.error();
   auto runner = std::make_unique<ReplacedRunner>(std::move(complete), std::move(*directory));

@@ -26,18 +26,12 @@ bool is_private(const std::string& path) {
          (info.st_mode & 077) == 0;
 }
 
-bool is_executable(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored) && ::access(path.c_str(), X_OK) == 0;
-}
-
 // The first that is there. One that others could have put there is passed over, and `passed_over` says so.
 std::string first_executable(const std::vector<fs::path>& candidates, std::string& passed_over) {
   for (const auto& candidate : candidates) {
-    if (!is_executable(candidate)) continue;
-    auto trusted = check_trusted(candidate.string());
-    if (trusted) return fs::weakly_canonical(candidate).string();
-    passed_over += "; " + trusted.error().message;
+    auto found = find_program(candidate.string());
+    if (found) return fs::weakly_canonical(*found).string();
+    if (found.error().code == ErrorCode::kPermissionDenied) passed_over += "; " + found.error().message;
   }
   return {};
 }
@@ -139,12 +133,9 @@ std::string self_path() {
 
 Result<std::string> find_kilnd(const std::string& programs_dir) {
   if (std::string chosen = environment("KILN_KILND"); !chosen.empty()) {
-    if (!is_executable(chosen)) {
-      return error(ErrorCode::kUnavailable, "KILN_KILND names " + chosen + ", which is not an executable file");
-    }
-    auto trusted = check_trusted(chosen);
-    if (!trusted) return error(ErrorCode::kUnavailable, "KILN_KILND: " + trusted.error().message);
-    return chosen;
+    auto named = find_program(chosen);
+    if (!named) return error(ErrorCode::kUnavailable, "KILN_KILND names " + chosen + ": " + named.error().message);
+    return named;
   }
   std::vector<fs::path> candidates;
   if (fs::path self = self_path(); !self.empty()) {
@@ -152,20 +143,14 @@ Result<std::string> find_kilnd(const std::string& programs_dir) {
     candidates.push_back(self.parent_path() / "../bin/kilnd");
   }
   if (!programs_dir.empty()) candidates.push_back(fs::path(programs_dir) / "kilnd");
-  std::string search = environment("PATH");
-  for (size_t begin = 0; begin < search.size();) {
-    size_t end = std::min(search.find(':', begin), search.size());
-    if (end > begin) candidates.push_back(fs::path(search.substr(begin, end - begin)) / "kilnd");
-    begin = end + 1;
-  }
   std::string passed_over;
-  std::string found = first_executable(candidates, passed_over);
-  if (found.empty()) {
-    const std::string installed = programs_dir.empty() ? "" : ", in " + programs_dir;
-    return error(ErrorCode::kUnavailable, "kilnd not found beside " + self_path() + ", in ../bin" + installed +
-                                              " or in PATH; set KILN_KILND to its path" + passed_over);
-  }
-  return found;
+  if (std::string found = first_executable(candidates, passed_over); !found.empty()) return found;
+  auto in_path = find_program("kilnd");
+  if (in_path) return fs::weakly_canonical(*in_path).string();
+  const std::string installed = programs_dir.empty() ? "" : " or in " + programs_dir;
+  return error(ErrorCode::kUnavailable, "kilnd not found beside " + self_path() + ", in ../bin" + installed +
+                                            passed_over + "; " + in_path.error().message +
+                                            "; set KILN_KILND to its path");
 }
 
 namespace {

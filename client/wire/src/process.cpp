@@ -89,8 +89,8 @@ Result<pid_t> spawn(const Program& program) {
   std::vector<std::string> environment = program.environment.value_or(std::vector<std::string>());
   std::vector<char*> arguments = pointers(command), variables = pointers(environment);
   pid_t pid = -1;
-  const int failed = ::posix_spawnp(&pid, arguments[0], &plan.actions, &plan.attributes, arguments.data(),
-                                    program.environment ? variables.data() : environ);
+  const int failed = ::posix_spawn(&pid, arguments[0], &plan.actions, &plan.attributes, arguments.data(),
+                                   program.environment ? variables.data() : environ);
   if (failed != 0) return errno_error(ErrorCode::kUnavailable, "cannot start " + command[0], failed);
   return pid;
 }

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
+#include <sstream>
 #include <vector>
 
 #include "kiln/wire/channel.h"
@@ -86,8 +87,8 @@ Result<void> check_trusted(const std::string& path) {
   for (int links = 0;;) {
     struct stat info{};
     if (::lstat(at.c_str(), &info) != 0) {
-      if (errno == ENOENT || errno == ENOTDIR || errno == EACCES) return {};
-      return errno_error(ErrorCode::kPermissionDenied, path + ": " + at.string() + " cannot be looked at", errno);
+      return errno_error(ErrorCode::kUnavailable, path + " is not used: " + at.string() + " cannot be looked at",
+                         errno);
     }
     if (!owner_of_all) owner_of_all = info.st_uid;
     if (const std::string why = fault(at, info, below_sticky, *owner_of_all); !why.empty()) {
@@ -111,6 +112,38 @@ Result<void> check_trusted(const std::string& path) {
     below_sticky = below_sticky && !up;
     rest.pop_back();
   }
+}
+
+namespace {
+
+bool is_executable(const Path& path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored) && ::access(path.c_str(), X_OK) == 0;
+}
+
+Result<std::string> check_program(const std::string& name) {
+  std::error_code failed;
+  const std::string whole = std::filesystem::absolute(name, failed).string();
+  if (failed || !is_executable(whole)) return error(ErrorCode::kUnavailable, name + " is not an executable file");
+  auto trusted = check_trusted(whole);
+  return trusted ? Result<std::string>(whole) : trusted.error();
+}
+
+}  // namespace
+
+Result<std::string> find_program(const std::string& name) {
+  if (name.find('/') != std::string::npos) return check_program(name);
+  Error failure = error(ErrorCode::kUnavailable, name + " is not in PATH");
+  std::istringstream directories(environment("PATH"));
+  for (std::string directory; std::getline(directories, directory, ':');) {
+    if (directory.empty()) continue;
+    auto found = check_program(directory + "/" + name);
+    if (found) return found;
+    if (found.error().code != ErrorCode::kPermissionDenied) continue;
+    failure.code = ErrorCode::kPermissionDenied;
+    failure.message += "; " + found.error().message;
+  }
+  return failure;
 }
 
 std::string environment(const char* name) {

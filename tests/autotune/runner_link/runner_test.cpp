@@ -280,6 +280,29 @@ TEST_F(RunnerLink, ThatOthersCouldHavePutThereIsNotStarted) {
   EXPECT_TRUE(lines("count").empty()) << "it ran";
 }
 
+// A name is of a program in PATH, and what is looked at there is what is started.
+TEST_F(RunnerLink, ANameInPathIsHeldToTheSame) {
+  const std::string shared = path("shared"), ours = path("ours"), before = ::getenv("PATH");
+  for (const std::string& place : {shared, ours}) {
+    std::filesystem::create_directory(place);
+    std::filesystem::copy_file(FAKE_RUNNER, place + "/kiln-runner");
+  }
+  std::filesystem::permissions(shared, std::filesystem::perms::all);
+  set("KILN_RUNNER", "kiln-runner");
+  ::setenv("PATH", (shared + ":" + before).c_str(), 1);
+  auto named = start_runner({.executable = "kiln-runner"}), by_environment = start_runner({});
+  const bool ran = !lines("count").empty();
+  ::setenv("PATH", (shared + ":" + ours).c_str(), 1);
+  auto next = start_runner({.executable = "kiln-runner"});
+  ::setenv("PATH", before.c_str(), 1);
+  EXPECT_FALSE(ran);
+  for (const auto* refused : {&named, &by_environment}) {
+    ASSERT_FALSE(*refused);
+    EXPECT_THAT(refused->error().message, HasSubstr(shared + " can be written by everybody"));
+  }
+  EXPECT_TRUE(next) << next.error().message;
+}
+
 TEST(RunnerProtocol, WorkloadsSurviveTheWay) {
   Workload workload;
   workload.arguments = {{~uint64_t{0}, 0, {}}, {0, 1 << 20, {{-3, 5}}}};

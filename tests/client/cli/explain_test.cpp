@@ -163,6 +163,20 @@ TEST_F(Entries, AreReproducedToTheByte) {
   expect_error({"reproduce", key, "--worker", compiler("kill -SEGV $$")}, "ended by signal 11");
 }
 
+// A compiler that is named without a slash is one in PATH, and not where others could have put it there.
+TEST_F(Entries, AreReproducedByNobodyElsesCompiler) {
+  const std::string key = compile({"--set", "BLOCK=64"}), shared = path("shared");
+  fs::create_directory(shared);
+  write("shared/compiler", "#!/bin/sh\n: > mark\n");
+  fs::permissions(path("shared/compiler"), fs::perms::owner_all);
+  fs::permissions(shared, fs::perms::all);
+  const std::string before = std::getenv("PATH");
+  ::setenv("PATH", (shared + ":" + before).c_str(), 1);
+  expect_error({"reproduce", key, "--worker", "compiler"}, shared + " can be written by everybody");
+  ::setenv("PATH", before.c_str(), 1);
+  EXPECT_FALSE(exists("mark"));
+}
+
 // Where the daemon crashed, the request lies beside its report (docs/reference/service.md) and no entry has it.
 TEST_F(Entries, ARequestThatWasKeptIsCompiledAgain) {
   compile({"--set", "BLOCK=64", "--target", "cpu:x86-64-v3"});

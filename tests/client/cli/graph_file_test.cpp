@@ -85,8 +85,25 @@ TEST_F(GraphFile, DrawSaysWhatItCannot) {
   ::setenv("PATH", path_before.c_str(), 1);
   EXPECT_EQ(outcome.code, 1);
   EXPECT_EQ(outcome.errors,
-            "kiln: g.svg: an SVG is drawn by Graphviz' `dot`, which is not in PATH; write a .dot or .html file\n");
+            "kiln: g.svg: an SVG is drawn by Graphviz: dot is not in PATH; write a .dot or .html file\n");
   EXPECT_FALSE(exists("g.svg"));
+}
+
+// The program of a directory that others can write to is passed over, and said.
+TEST_F(GraphFile, DrawStartsNobodyElsesProgram) {
+  const std::string shared = path("shared"), before = std::getenv("PATH");
+  std::filesystem::create_directory(shared);
+  write("shared/dot", "#!/bin/sh\n: > mark\n");
+  std::filesystem::permissions(path("shared/dot"), std::filesystem::perms::owner_all);
+  std::filesystem::permissions(shared, std::filesystem::perms::all);
+  ::setenv("PATH", shared.c_str(), 1);
+  const Outcome svg = kiln({"graph", "draw", "g.kg", "-o", "g.svg"}),
+                page = kiln({"graph", "draw", "g.kg", "-o", "g.html"});
+  ::setenv("PATH", before.c_str(), 1);
+  EXPECT_EQ(svg.code, 1);
+  EXPECT_NE(svg.errors.find(shared + " can be written by everybody"), std::string::npos) << svg.errors;
+  EXPECT_EQ(page.code, 0) << page.errors;
+  EXPECT_FALSE(exists("mark"));
 }
 
 }  // namespace

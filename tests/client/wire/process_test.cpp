@@ -19,7 +19,7 @@ std::string output_of(const std::string& words, Program program = {}) {
   int ends[2];
   EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
   UniqueFd ours(ends[0]), theirs(ends[1]);
-  program.command = {"sh", "-c", words};
+  program.command = {"/bin/sh", "-c", words};
   program.descriptors.push_back({.number = 1, .fd = theirs.get()});
   auto pid = spawn(program);
   EXPECT_TRUE(pid.ok());
@@ -68,15 +68,23 @@ TEST(Process, LeadsAGroupWhereThatIsWanted) {
   }
 }
 
+// What is started is the file that was looked at, and none that PATH has of that name.
+TEST(Process, LooksForNothingInPath) {
+  auto started = spawn({.command = {"sh", "-c", "exit 7"}});
+  ASSERT_FALSE(started.ok());
+  EXPECT_EQ(started.error().message, "cannot start sh: No such file or directory");
+}
+
 TEST(Process, SaysHowItEnded) {
   auto absent = spawn({.command = {"/nonexistent/program"}});
   ASSERT_FALSE(absent.ok());
   EXPECT_EQ(absent.error().message, "cannot start /nonexistent/program: No such file or directory");
-  const pid_t sleeping = spawn({.command = {"sleep", "100"}}).value();
+  const pid_t sleeping = spawn({.command = {"/bin/sleep", "100"}}).value();
   EXPECT_FALSE(wait_for_exit(sleeping, 10ms));
   ::kill(sleeping, SIGKILL);
   EXPECT_EQ(exit_text(wait_for_exit(sleeping, 60s).value()), "signal 9");
-  EXPECT_EQ(exit_text(wait_for_exit(spawn({.command = {"sh", "-c", "exit 7"}}).value(), 60s).value()), "exit code 7");
+  EXPECT_EQ(exit_text(wait_for_exit(spawn({.command = {"/bin/sh", "-c", "exit 7"}}).value(), 60s).value()),
+            "exit code 7");
 }
 
 }  // namespace

@@ -55,7 +55,16 @@ TEST_F(TrustedTest, WhatIsOursAndClosed) {
   EXPECT_TRUE(check_trusted(at("a/b/program")));
   EXPECT_TRUE(check_trusted(at("a/../a/./b//program")));
   EXPECT_TRUE(check_trusted("/bin/sh"));
-  EXPECT_TRUE(check_trusted(at("a/nothing/at/all"))) << "nobody else can put something there";
+}
+
+// Of what is not there nobody can say whose it will be.
+TEST_F(TrustedTest, NothingIsNotTrusted) {
+  for (const std::string& path : {at("a/nothing/at/all"), at("a/b/program/below"), std::string("nothing")}) {
+    auto checked = check_trusted(path);
+    ASSERT_FALSE(checked) << path;
+    EXPECT_EQ(checked.error().code, ErrorCode::kUnavailable);
+    EXPECT_NE(checked.error().message.find(path + " is not used: "), std::string::npos) << checked.error().message;
+  }
 }
 
 TEST_F(TrustedTest, EveryPlaceOfTheWayIsClosed) {
@@ -141,6 +150,44 @@ TEST_F(TrustedTest, WithoutRootTheRootDirectorysOwnerIsRoot) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "no user namespaces here";
   EXPECT_EQ(WEXITSTATUS(status), 1);
+}
+
+// What is found is what is started: a path from the root, whatever lies in the current directory.
+TEST_F(TrustedTest, ANameIsLookedForInPathAndNowhereElse) {
+  const std::string before = fs::current_path(), path = ::getenv("PATH") ? ::getenv("PATH") : "";
+  fs::create_directory(at("others"));
+  fs::copy_file(at("a/b/program"), at("others/program"));
+  fs::copy_file(at("a/b/program"), at("a/here"));
+  mode("others", 0777);
+  fs::current_path(at("a"));
+  ::setenv("PATH", (at("others") + "::" + at("a/b")).c_str(), 1);
+  auto found = find_program("program"), here = find_program("here"), below = find_program("b/program");
+  ::setenv("KILN_KILND", "program", 1);
+  auto kilnd = find_kilnd();
+  ::setenv("KILN_KILND", "./here", 1);
+  auto with_slash = find_kilnd();
+  ::setenv("PATH", at("others").c_str(), 1);
+  ::setenv("KILN_KILND", "program", 1);
+  auto refused = find_program("program"), named = find_kilnd();
+  ::unsetenv("KILN_KILND");
+  ::setenv("PATH", path.c_str(), 1);
+  fs::current_path(before);
+  for (const auto& each : {found, below, kilnd}) {
+    ASSERT_TRUE(each) << each.error().message;
+    EXPECT_EQ(*each, at("a/b/program"));
+  }
+  ASSERT_TRUE(with_slash) << with_slash.error().message;
+  EXPECT_TRUE(fs::path(*with_slash).is_absolute()) << *with_slash;
+  ASSERT_FALSE(here);
+  EXPECT_EQ(here.error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(here.error().message, "here is not in PATH");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kPermissionDenied);
+  for (const auto& each : {refused, named}) {
+    ASSERT_FALSE(each);
+    EXPECT_NE(each.error().message.find(at("others") + " can be written by everybody"), std::string::npos)
+        << each.error().message;
+  }
 }
 
 TEST_F(TrustedTest, ProgramsOfOthersArePassedOver) {

@@ -27,7 +27,7 @@ enum class ProcessGroup : uint8_t {
 };
 
 struct Program {
-  std::vector<std::string> command = {};                     // a file, or a name in PATH, and the arguments
+  std::vector<std::string> command = {};                     // a path, never looked for, and the arguments
   std::optional<std::vector<std::string>> environment = {};  // absent: this process's
   std::vector<Inherited> descriptors = {};                   // of 0, 1 and 2 those not named are this process's
   ProcessGroup group = ProcessGroup::kCallers;
