@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <vector>
 
 #include "kiln/wire/fd.h"
 #include "kiln/wire/own_file.h"
@@ -34,6 +35,10 @@ constexpr std::array kSteps = {
     "  PRIMARY KEY (hardware, builder));",
 };
 
+// What SQLite opens beside the file: its log and the log's index, and, to see whether a change was broken off, a
+// journal.
+constexpr std::array kBeside = {"-journal", "-wal", "-shm"};
+
 Result<wire::UniqueFd> lock(const std::string& path) {
   const std::string name = path + ".lock";
   const int opened = wire::open_own_file(AT_FDCWD, name.c_str(), O_RDWR | O_CREAT);
@@ -45,13 +50,14 @@ Result<wire::UniqueFd> lock(const std::string& path) {
   return fd;
 }
 
-// SQLite follows links. Not opened to be looked at: to close it would end the locks that this process has on it.
+// SQLite follows links and waits at fifos. Not opened to be looked at: to close it would end the locks that this
+// process has on it.
 Result<void> check_ours(const std::string& path) {
-  for (const char* suffix : {"", "-wal", "-shm"}) {
-    const int status = wire::check_own_file(path + suffix);
-    if (status < 0) {
-      return error(ErrorCode::kPermissionDenied, path + suffix + ": " + wire::own_file_reason(-status));
-    }
+  std::vector<std::string> files = {path};
+  for (const char* suffix : kBeside) files.push_back(path + suffix);
+  for (const std::string& file : files) {
+    const int status = wire::check_own_file(file);
+    if (status < 0) return error(ErrorCode::kPermissionDenied, file + ": " + wire::own_file_reason(-status));
   }
   return {};
 }
@@ -105,7 +111,7 @@ Result<std::string> move_aside(const std::string& path) {
     return error(ErrorCode::kPermissionDenied,
                  path + ": is damaged and cannot be moved aside: " + std::string(std::strerror(errno)));
   }
-  for (const char* suffix : {"-wal", "-shm"}) ::rename((path + suffix).c_str(), (aside + suffix).c_str());
+  for (const char* suffix : kBeside) ::rename((path + suffix).c_str(), (aside + suffix).c_str());
   return aside;
 }
 
