@@ -17,6 +17,7 @@
 #include "kiln/autotune/serve.h"
 #include "kiln/autotune/shipped.h"
 #include "kiln/cmdline/reference.h"
+#include "kiln/confine/confine.h"
 #include "kiln/wire/crash_report.h"
 #include "kiln/wire/json.h"
 #include "kiln/wire/paths.h"
@@ -308,6 +309,7 @@ void add_flags(CLI::App& app, Flags& flags) {
 }
 
 int main_of(int argc, char** argv) {
+  confine::hide_from_others();  // it holds the secrets of a fleet, and starts runners, which read what their user can
   CLI::App app("Finds the best configs of kernels on this machine and keeps them", "kiln tune");
   Flags flags;
   std::string export_file;

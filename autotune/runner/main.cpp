@@ -62,9 +62,9 @@ std::vector<std::string> device_files(const std::string& kind) {
   return out;
 }
 
-// A candidate is code that somebody sent. What it may do to the machine is what measuring needs: the device, reading
-// files, one file that is locked. A GPU's driver calls what it likes, so that of its calls the dangerous ones are
-// taken.
+// A candidate is code that somebody sent, or kept for who runs it again. What it may do to the machine is what
+// measuring needs: the device, reading files, one file that is locked. A GPU's driver calls what it likes, so that of
+// its calls the dangerous ones are taken.
 Result<void> confine_to(const std::string& kind, int lock) {
   constexpr const char* kMeasuring[] = {"clone",      "memfd_create", "sched_setaffinity", "getdents64", "readlink",
                                         "readlinkat", "access",       "faccessat",         "faccessat2", "stat",
@@ -100,6 +100,12 @@ int fail(const Error& failure) {
   return 1;
 }
 
+int reproduce_confined(MeasuredDevice& device, const Flags& flags) {
+  wire::hold_crash_report();
+  if (auto confined = confine_to(flags.kind, /*lock=*/-1); !confined) return fail(confined.error());
+  return reproduce(device, flags.reproducer);
+}
+
 int run(const Flags& flags, char** arguments) {
   const std::string place = flags.kind == "cpu" ? "cpu" : flags.kind + "-" + std::to_string(flags.device);
   auto cpus = tie(flags, arguments);
@@ -109,7 +115,7 @@ int run(const Flags& flags, char** arguments) {
   auto device = open_device(flags, *cpus);
   if (!device) return fail(device.error());
   wire::install_crash_report_of("kiln-runner", KILN_VERSION);
-  if (!flags.reproducer.empty()) return reproduce(**device, flags.reproducer);
+  if (!flags.reproducer.empty()) return reproduce_confined(**device, flags);
   ::signal(SIGPIPE, SIG_IGN);
   auto lock_file = open_lock_file(place);
   if (!lock_file) return fail(lock_file.error());

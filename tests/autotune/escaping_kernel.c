@@ -34,10 +34,10 @@ static int reads_parent(void) {
   return process_vm_readv(getppid(), &here, 1, &there, 1, 0) >= 0;
 }
 
-static int opens_parents_memory(void) {
+static int opens_of_parent(const char* what, int flags) {
   char path[64];
-  snprintf(path, sizeof path, "/proc/%d/mem", (int)getppid());
-  return open(path, O_RDWR) >= 0;
+  snprintf(path, sizeof path, "/proc/%d/%s", (int)getppid(), what);
+  return open(path, flags) >= 0;
 }
 
 static int sets_up_ring(void) {
@@ -135,7 +135,7 @@ int32_t kiln_entry(const void* params, const uint32_t grid[3], uint64_t first, u
   if (begins_process()) return 105;
   if (kill(getppid(), 0) == 0) return 106;
   if (reads_parent()) return 107;
-  if (opens_parents_memory()) return 108;
+  if (opens_of_parent("mem", O_RDWR)) return 108;
   if (ptrace(PTRACE_SEIZE, getppid(), NULL, NULL) == 0) return 109;
   if (sets_up_ring()) return 110;
   if (unshare(CLONE_NEWUSER) == 0) return 111;
@@ -147,6 +147,8 @@ int32_t kiln_entry(const void* params, const uint32_t grid[3], uint64_t first, u
   if (changes_file()) return 117;
   if (tiles_are_refused()) return 118;
   if (takes_name()) return 119;
+  if (opens_of_parent("mem", O_RDONLY)) return 120;
+  if (opens_of_parent("environ", O_RDONLY)) return 121;
   fill_report();
   return runs_program();
 }

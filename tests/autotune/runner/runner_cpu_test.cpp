@@ -12,6 +12,7 @@
 #include "device.h"
 #include "kiln/autotune/runner_protocol.h"
 #include "kiln/client/artifact.h"
+#include "kiln/confine/confine.h"
 #include "kiln/dsl/kernels.h"
 #include "measure_lock.h"
 #include "placement.h"
@@ -157,6 +158,7 @@ TEST_F(CpuRunner, ACandidateThatMisbehavesCostsItself) {
 
 // Its entry returns the number of the first thing that worked.
 TEST_F(CpuRunner, ACandidateReachesNothingButItsArrays) {
+  confine::hide_from_others();  // as its parent, the tuner, does
   start();
   const dsl::Kernel kernel = parsed(kTroubled);
   begin(kernel, workload_by(kernel, {{"n", 64}}));
@@ -207,6 +209,22 @@ TEST_F(CpuRunner, AWrongResultCanBeReproduced) {
   }
   EXPECT_EQ(run(kRunner + " --reproduce " + kept).second, 0);
   EXPECT_EQ(run(kRunner + " --reproduce /nonexistent 2>/dev/null").second, 2);
+}
+
+// Whoever made the directory.
+TEST_F(CpuRunner, WhatIsReproducedIsConfined) {
+  start();
+  const dsl::Kernel kernel = parsed(kTroubled);
+  begin(kernel, workload_by(kernel, {{"n", 64}}));
+  EXPECT_EQ(load(0, {{"MODE", 0}}).failure, Failure::kNone);
+  const std::string message = load(1, {{"MODE", 1}}).message;
+  const std::string kept = message.substr(message.find("kept in ") + 8);
+  std::filesystem::copy_file(ESCAPING_KERNEL, kept + "/expected", std::filesystem::copy_options::overwrite_existing);
+  const auto [text, code] = run(kRunner + " --reproduce " + kept);
+  EXPECT_FALSE(std::filesystem::exists("/tmp/kiln-escaped"));
+  EXPECT_EQ(code, 1) << text;
+  EXPECT_THAT(text, HasSubstr("113")) << "it finds nothing that it may lock";
+  std::filesystem::remove("/tmp/kiln-escaped");
 }
 
 TEST_F(CpuRunner, SaysWhatItIs) {
