@@ -118,10 +118,14 @@ Result<void> enter_sandbox(const Limits& limits, int parent_pid,
   prefer_for_oom_killer();
   ::setpriority(PRIO_PROCESS, 0, 5);
   set_limits(limits);
+  return give_up_rights(start_helpers);
+}
+
+Result<void> give_up_rights(const std::function<void(const HelperRights&)>& start_helpers) {
   if (auto done = confine::gain_no_rights(); !done) return done;
   start_helpers({.helper = confine_helper, .program = confine::stay_alone});
   if (auto done = confine::open_only({}); !done) return done;
-  return confine::call_only({.more = kCompiling});
+  return confine::call_only({.opening = confine::Opening::kNone, .more = kCompiling});
 }
 
 }  // namespace kiln::worker

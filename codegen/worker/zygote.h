@@ -73,6 +73,8 @@ int compile_main(const Compiler& compiler, const char* request_path, const char*
 // failure is a message.
 Result<void> enter_sandbox(const Limits& limits, int parent_pid,
                            const std::function<void(const HelperRights&)>& start_helpers);
+// Of it what holds whoever compiles, with limits or without: nothing is opened, and nobody reached.
+Result<void> give_up_rights(const std::function<void(const HelperRights&)>& start_helpers);
 // Of the address space of the calling process, for a job, and within what the worker may have; 0: all of that.
 void limit_memory(uint64_t bytes);
 bool memory_can_be_limited();  // not under a sanitizer

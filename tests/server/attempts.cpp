@@ -295,16 +295,15 @@ int empty_open_files() {
 struct Attempt {
   const char* name;
   int (*run)(const Prey& prey);
-  bool needs_landlock = false;
 };
 
 using P = const Prey&;
 constexpr Attempt kAttempts[] = {
     {"io_uring", [](P) { return set_up_ring(); }},
-    {"daemon_memory_read", [](P prey) { return open_proc(prey, "mem", O_RDONLY); }, true},
+    {"daemon_memory_read", [](P prey) { return open_proc(prey, "mem", O_RDONLY); }},
     {"daemon_memory_write", [](P prey) { return open_proc(prey, "mem", O_RDWR); }},
-    {"daemon_environment", [](P prey) { return open_proc(prey, "environ", O_RDONLY); }, true},
-    {"daemon_descriptors", [](P prey) { return open_proc(prey, "fd", O_RDONLY | O_DIRECTORY); }, true},
+    {"daemon_environment", [](P prey) { return open_proc(prey, "environ", O_RDONLY); }},
+    {"daemon_descriptors", [](P prey) { return open_proc(prey, "fd", O_RDONLY | O_DIRECTORY); }},
     {"process_vm_readv", [](P prey) { return move_memory(prey, false); }},
     {"process_vm_writev", [](P prey) { return move_memory(prey, true); }},
     {"pidfd_getfd", take_descriptor},
@@ -318,8 +317,8 @@ constexpr Attempt kAttempts[] = {
     {"signal_by_the_channel", signal_by_channel},
     {"start_up_file", [](P prey) { return write_file(prey.directory + "/.profile"); }},
     {"overwrite_key", [](P prey) { return outcome(::open((prey.directory + "/key").c_str(), O_WRONLY | O_TRUNC)); }},
-    {"read_key", [](P prey) { return outcome(::open((prey.directory + "/key").c_str(), O_RDONLY)); }, true},
-    {"list_directory", [](P prey) { return outcome(::open(prey.directory.c_str(), O_RDONLY | O_DIRECTORY)); }, true},
+    {"read_key", [](P prey) { return outcome(::open((prey.directory + "/key").c_str(), O_RDONLY)); }},
+    {"list_directory", [](P prey) { return outcome(::open(prey.directory.c_str(), O_RDONLY | O_DIRECTORY)); }},
     {"cache_entry", [](P prey) { return write_file(prey.directory + "/cache/planted"); }},
     {"nameless_file", [](P prey) { return outcome(::open(prey.directory.c_str(), O_TMPFILE | O_RDWR, 0600)); }},
     {"make_directory", [](P prey) { return outcome(::mkdir((prey.directory + "/made").c_str(), 0700)); }},
@@ -446,11 +445,6 @@ std::vector<std::string> attempt_names() {
   std::vector<std::string> out;
   for (const Attempt& each : kAttempts) out.emplace_back(each.name);
   return out;
-}
-
-bool needs_landlock(const std::string& name) {
-  const Attempt* found = find(name);
-  return found && found->needs_landlock;
 }
 
 int attempt(const std::string& name, const Prey& prey) {

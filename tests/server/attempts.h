@@ -15,8 +15,6 @@ struct Prey {
 
 // Of all attempts.
 std::vector<std::string> attempt_names();
-// Those that open files for reading, which Landlock alone forbids.
-bool needs_landlock(const std::string& name);
 // 0: it worked; else errno.
 int attempt(const std::string& name, const Prey& prey);
 

@@ -181,7 +181,7 @@ Artifact outcome_artifact(int outcome) {
   Artifact artifact;
   artifact.metadata.target = "cpu:fake";
   artifact.metadata.constexprs["errno"] = outcome;
-  artifact.code.push_back(std::byte{1});
+  artifact.code.push_back(static_cast<std::byte>(outcome));
   return artifact;
 }
 

@@ -18,6 +18,7 @@
 #include <string_view>
 
 #include "kiln/confine/confine.h"
+#include "open_again.h"
 
 namespace kiln::confine {
 namespace {
@@ -232,10 +233,18 @@ Result<void> call_only(const Calls& calls) {
       filter.allow(name);
     }
   }
-  if (calls.opening == Opening::kWrite) {
-    filter.allow("openat");
-  } else {
-    filter.allow("openat", SCMP_CMP(2, SCMP_CMP_MASKED_EQ, kWrites, O_RDONLY));
+  const auto to_read = SCMP_CMP(2, SCMP_CMP_MASKED_EQ, kWrites, O_RDONLY);
+  switch (calls.opening) {
+    case Opening::kNone:
+      answer_openings();
+      filter.add(SCMP_ACT_TRAP, "openat", to_read);
+      break;
+    case Opening::kRead:
+      filter.allow("openat", to_read);
+      break;
+    case Opening::kWrite:
+      filter.allow("openat");
+      break;
   }
   filter.allow("tgkill", is(0, static_cast<uint64_t>(::getpid())));
   filter.allow("prlimit64", is(0, 0));

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -16,6 +17,7 @@
 #include "attempts.h"
 #include "kiln/confine/confine.h"
 #include "kiln/wire/json.h"
+#include "kiln/wire/process.h"
 #include "service_fixture.h"
 
 namespace kiln::service_test {
@@ -53,7 +55,6 @@ class SandboxTest : public ServiceTest, public ::testing::WithParamInterface<std
 bool refused(int error) { return error == EPERM || error == EACCES || error == ENOSYS; }
 
 TEST_P(SandboxTest, IsRefusedToAWorker) {
-  if (needs_landlock(GetParam()) && confine::landlock_version() == 0) GTEST_SKIP() << "this kernel has no Landlock";
   if (kSanitized && GetParam() == "own_memory") GTEST_SKIP() << "address space is not limited under a sanitizer";
   start();
   const int error = error_of("attempt", GetParam());
@@ -63,6 +64,50 @@ TEST_P(SandboxTest, IsRefusedToAWorker) {
 
 INSTANTIATE_TEST_SUITE_P(Attempts, SandboxTest, ::testing::ValuesIn(attempt_names()),
                          [](const auto& info) { return info.param; });
+
+// One that is compiled again, by `kiln reproduce`, may be one that has killed workers.
+TEST_F(SandboxTest, WhatIsReproducedIsConfinedToo) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer's report opens files";
+  for (const char* name : {"read_key", "start_up_file", "fork", "execve", "socket_inet", "kill_daemon"}) {
+    const auto request =
+        order("attempt", static_cast<uint64_t>(::getpid()), name, std::to_string(::getpgrp()) + " " + prey());
+    const auto size = static_cast<uint32_t>(request.canonical.size());
+    std::ofstream file(temp_ / "request", std::ios::binary);
+    file.write(reinterpret_cast<const char*>(&size), sizeof size);
+    for (const auto& part : {request.canonical, request.debug}) {
+      file.write(reinterpret_cast<const char*>(part.data()), static_cast<std::streamsize>(part.size()));
+    }
+    file.close();
+    auto again = wire::spawn({.command = {KILN_TEST_WORKER, "--compile", temp_ / "request", temp_ / "code"}});
+    ASSERT_TRUE(again) << again.error().message;
+    EXPECT_EQ(wire::wait_for_exit(*again, kPatience), 0);
+    const int error = std::ifstream(temp_ / "code", std::ios::binary).get();
+    EXPECT_TRUE(refused(error)) << name << ": " << error;
+  }
+}
+
+// What a linker is given lies in memory, and has but the name of a descriptor. Nothing else is opened, with or without
+// Landlock.
+TEST(OpeningTest, WhatIsOpenIsOpenedAgainAndNothingElse) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const int file = ::memfd_create("open", MFD_CLOEXEC);
+    const std::string name = "/proc/self/fd/" + std::to_string(file);
+    if (!confine::gain_no_rights() || !confine::call_only({.opening = confine::Opening::kNone})) ::_exit(1);
+    const int again = ::open(name.c_str(), O_RDONLY | O_CLOEXEC);
+    char byte = 0;
+    if (again < 0 || ::write(file, "x", 1) != 1 || ::pread(again, &byte, 1, 0) != 1 || byte != 'x') ::_exit(2);
+    for (const std::string& other :
+         {name + "/x", name + "9", std::string("/proc/self/fd/"), std::string("/proc/self/fd"),
+          std::string("/proc/self/fd/-1"), std::string("/dev/null"), std::string("")}) {
+      if (::open(other.c_str(), O_RDONLY) >= 0 || ::openat(file, other.c_str(), O_RDONLY) >= 0) ::_exit(3);
+    }
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0) << wire::exit_text(status);
+}
 
 // A process beside the worker that becomes NVIDIA's assembler on its word.
 class HelperTest : public SandboxTest {

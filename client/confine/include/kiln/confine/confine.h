@@ -32,14 +32,15 @@ int landlock_version();
 // files can be opened by their names in /proc.
 Result<void> open_only(const Files& files);
 
-enum class Opening { kRead, kWrite };
+// kNone: to read, what is open already, by its name in /proc/self/fd, which takes the signal SIGSYS; nothing else.
+enum class Opening { kNone, kRead, kWrite };
 struct Calls {
   Opening opening = Opening::kRead;
   std::span<const char* const> more = {};  // allowed besides
   int lock = -1;  // the one descriptor that may be locked, and stays what it is for good; -1: none may
 };
-// An allow-list by name: memory, clocks, its own signals and limits, what is open, and opening files for reading or
-// also for writing; no sockets, anonymous files and threads but those that are there. Of `more` "clone" is for threads,
+// An allow-list by name: memory, clocks, its own signals and limits, what is open, and opening files as it says; no
+// sockets, anonymous files and threads but those that are there. Of `more` "clone" is for threads,
 // "sched_setaffinity" for the calling one, "arch_prctl" for tile registers (AMX). All other calls fail with EPERM,
 // those of a CPU's other instruction set end the process.
 Result<void> call_only(const Calls& calls);
