@@ -79,6 +79,12 @@ Result<Artifact> artifact_of(Frame& frame, const RequestKey& key, const wire::Bu
   return artifact;
 }
 
+// Of a deadline, which is never 0: that is none.
+uint32_t left_of(uint32_t deadline_ms, wire::Clock::time_point begun) {
+  const auto used = std::chrono::duration_cast<std::chrono::milliseconds>(wire::Clock::now() - begun).count();
+  return deadline_ms == 0 ? 0 : static_cast<uint32_t>(std::max<int64_t>(1, deadline_ms - used));
+}
+
 // An error made here, of a request that the daemon did not answer, is known by the caller's name for it too.
 Error traced(Error failure, const std::string& trace_id) {
   if (failure.trace_id.empty()) failure.trace_id = trace_id;
@@ -141,17 +147,31 @@ struct Connection::State {
     if (is_first) session = nullptr;
   }
 
-  // While a daemon that has left may have a successor, which somebody else may have to start first, that one.
-  Result<std::shared_ptr<Session>> next(wire::Deadline deadline, const std::stop_token& stop) {
-    for (;;) {
-      wire::Deadline until;
+  // When a call ends, and by when its caller wants the answer, where he has said so.
+  struct Times {
+    wire::Deadline end = wire::kNoDeadline;
+    std::optional<wire::Deadline> wanted = {};
+  };
+  static Times times_of(uint32_t deadline_ms) {
+    if (deadline_ms == 0) return {};
+    const wire::Deadline wanted = wire::Clock::now() + std::chrono::milliseconds(deadline_ms);
+    return {wanted + kDeadlineGrace, wanted};
+  }
+
+  // While a daemon that has left may have a successor, which somebody else may have to start first, that one. Who comes
+  // in that time and has a deadline waits until then, unless it is this client that would have to start it.
+  Result<std::shared_ptr<Session>> next(const Times& times, const std::stop_token& stop) {
+    for (bool awaits = false;;) {
+      wire::Deadline until{};
       {
         std::lock_guard lock(mutex);
         if (session && session->broken()) drop_locked(std::shared_ptr(session), false);  // its reader saw it first
-        until = std::min(deadline, awaited_until);
+        awaits = awaits || wire::Clock::now() < awaited_until;
+        const bool may_be_late = !options.autostart && times.wanted;
+        if (awaits) until = std::min(times.end, may_be_late ? *times.wanted : awaited_until);
         if (wire::Clock::now() < until) failure.reset();
       }
-      auto found = current(deadline);
+      auto found = current(times.end);
       if (found || found.error().code != ErrorCode::kUnavailable || wire::Clock::now() >= until) return found;
       if (stop.stop_requested()) return error(ErrorCode::kCancelled, "cancelled while no daemon is there");
       std::this_thread::sleep_for(kNextDaemonPoll);
@@ -161,11 +181,11 @@ struct Connection::State {
   // Runs `request` on a session, and once more on another one if that went away under it. A daemon that says that it is
   // leaving is nobody's error: while there is time, the request goes to the next one.
   template <class Request>
-  auto with_session(wire::Deadline deadline, const std::stop_token& stop, Request&& request)
+  auto with_session(const Times& times, const std::stop_token& stop, Request&& request)
       -> decltype(request(std::declval<Session&>())) {
     bool lost = false;
     for (int drained = 0;;) {
-      auto now = next(deadline, stop);
+      auto now = next(times, stop);
       if (!now) return now.error();
       auto result = request(**now);
       if (result || !try_elsewhere(result.error())) return result;
@@ -178,11 +198,20 @@ struct Connection::State {
   // A request without contents, whose answer has none.
   Result<void> ask(Type type) {
     const auto deadline = wire::Clock::now() + kReplyTimeout;
-    return with_session(deadline, {}, [&](Session& session) -> Result<void> {
+    return with_session({deadline}, {}, [&](Session& session) -> Result<void> {
       auto replies = session.call({.type = type}, {}, deadline);
       if (!replies) return replies.error();
       if (replies->back().type() == Type::kError) return wire::parse_error(replies->back().json);
       return {};
+    });
+  }
+
+  Result<Artifact> get(const RequestKey& key, const std::stop_token& cancel, const Times& times) {
+    return with_session(times, cancel, [&](Session& session) -> Result<Artifact> {
+      OutFrame frame{.type = Type::kGet, .body = {std::as_bytes(std::span(key))}};
+      auto replies = session.call(frame, cancel, std::min(times.end, wire::Clock::now() + kReplyTimeout));
+      if (!replies) return replies.error();
+      return artifact_of(replies->back(), key, session.builder());
     });
   }
 
@@ -230,16 +259,8 @@ RequestKey Connection::key_of(const RequestBytes& request) const {
   return request_key(server().builder_id, request.canonical);
 }
 
-Result<Artifact> Connection::get(const RequestKey& key) { return get(key, {}, wire::Clock::now() + kReplyTimeout); }
-
-Result<Artifact> Connection::get(const RequestKey& key, const std::stop_token& cancel,
-                                 std::chrono::steady_clock::time_point deadline) {
-  return state().with_session(deadline, cancel, [&](Session& session) -> Result<Artifact> {
-    OutFrame frame{.type = Type::kGet, .body = {std::as_bytes(std::span(key))}};
-    auto replies = session.call(frame, cancel, deadline);
-    if (!replies) return replies.error();
-    return artifact_of(replies->back(), key, session.builder());
-  });
+Result<Artifact> Connection::get(const RequestKey& key) {
+  return state().get(key, {}, {wire::Clock::now() + kReplyTimeout});
 }
 
 std::vector<Result<Artifact>> Connection::get_many(std::span<const RequestKey> keys) {
@@ -247,7 +268,7 @@ std::vector<Result<Artifact>> Connection::get_many(std::span<const RequestKey> k
   for (size_t begin = 0; begin < keys.size(); begin += wire::kMaxGetMany) {
     auto part = keys.subspan(begin, std::min(wire::kMaxGetMany, keys.size() - begin));
     const auto deadline = wire::Clock::now() + kReplyTimeout;
-    auto status = state().with_session(deadline, {}, [&](Session& session) -> Result<void> {
+    auto status = state().with_session({deadline}, {}, [&](Session& session) -> Result<void> {
       OutFrame frame{.type = Type::kGetMany, .body = {std::as_bytes(part)}};
       auto replies = session.call(frame, {}, deadline);
       if (!replies) return replies.error();
@@ -274,19 +295,15 @@ Result<Artifact> Connection::compile(const RequestBytes& request, const CompileO
                              options.memory_bytes};
   const auto begun = wire::Clock::now();
   uint32_t canonical_size = static_cast<uint32_t>(request.canonical.size());
-  auto deadline = wire::kNoDeadline;
-  if (options.deadline_ms)
-    deadline = wire::Clock::now() + std::chrono::milliseconds(options.deadline_ms) + kDeadlineGrace;
-  return state().with_session(deadline, options.cancel, [&](Session& session) -> Result<Artifact> {
+  const State::Times times = State::times_of(options.deadline_ms);
+  return state().with_session(times, options.cancel, [&](Session& session) -> Result<Artifact> {
     // What an earlier daemon has used of it is gone.
-    const auto used = std::chrono::duration_cast<std::chrono::milliseconds>(wire::Clock::now() - begun).count();
-    if (options.deadline_ms)
-      header.deadline_ms = static_cast<uint32_t>(std::max<int64_t>(1, options.deadline_ms - used));
+    header.deadline_ms = left_of(options.deadline_ms, begun);
     const std::string json = wire::to_text(header);
     OutFrame frame{.type = Type::kCompile,
                    .json = json,
                    .body = {std::as_bytes(std::span(&canonical_size, 1)), request.canonical, request.debug}};
-    auto replies = session.call(frame, options.cancel, deadline);
+    auto replies = session.call(frame, options.cancel, times.end);
     if (!replies) return traced(replies.error(), options.trace_id);
     return artifact_of(replies->back(), request_key(session.welcome().builder_id, request.canonical),
                        session.builder());
@@ -295,26 +312,28 @@ Result<Artifact> Connection::compile(const RequestBytes& request, const CompileO
 
 Result<Artifact> Connection::fetch(const RequestBytes& request, const CompileOptions& options) {
   if (options.durable) return compile(request, options);  // a hit may not be on disk yet
-  auto until = wire::Clock::now() + kReplyTimeout;
-  if (options.deadline_ms) {
-    until = std::min(until, wire::Clock::now() + std::chrono::milliseconds(options.deadline_ms) + kDeadlineGrace);
-  }
-  auto hit = get(key_of(request), options.cancel, until);
+  const auto begun = wire::Clock::now();
+  State::Times times = State::times_of(options.deadline_ms);
+  if (!times.wanted) times.end = begun + kReplyTimeout;
+  auto hit = state().get(key_of(request), options.cancel, times);
   if (hit || hit.error().code != ErrorCode::kNotFound) return hit;
-  return compile(request, options);
+  CompileOptions rest = options;
+  rest.deadline_ms = left_of(options.deadline_ms, begun);
+  return compile(request, rest);
 }
 
 Result<wire::Tuned> Connection::tune(const RequestBytes& request, const wire::TuneHeader& header,
                                      std::stop_token cancel, uint32_t wait_ms) {
   const std::string json = wire::to_text(header);
   const uint32_t canonical_size = static_cast<uint32_t>(request.canonical.size());
-  auto deadline = wire::Clock::now() + kReplyTimeout;
-  if (header.wait) deadline = wait_ms ? wire::Clock::now() + std::chrono::milliseconds(wait_ms) : wire::kNoDeadline;
-  return state().with_session(deadline, cancel, [&](Session& session) -> Result<wire::Tuned> {
+  State::Times times{wire::Clock::now() + kReplyTimeout};
+  if (header.wait) times.end = wire::kNoDeadline;
+  if (header.wait && wait_ms) times.wanted = times.end = wire::Clock::now() + std::chrono::milliseconds(wait_ms);
+  return state().with_session(times, cancel, [&](Session& session) -> Result<wire::Tuned> {
     const OutFrame frame{.type = Type::kTune,
                          .json = json,
                          .body = {std::as_bytes(std::span(&canonical_size, 1)), request.canonical, request.debug}};
-    auto replies = session.call(frame, cancel, deadline);
+    auto replies = session.call(frame, cancel, times.end);
     if (!replies) return replies.error();
     const Frame& reply = replies->back();
     if (reply.type() == Type::kError) return wire::parse_error(reply.json);
@@ -326,7 +345,7 @@ Result<wire::Tuned> Connection::tune(const RequestBytes& request, const wire::Tu
 Result<std::string> Connection::stats(const std::string& format, uint32_t last) {
   const std::string json = wire::dump({{"format", format}, {"last", last}});
   const auto deadline = wire::Clock::now() + kReplyTimeout;
-  return state().with_session(deadline, {}, [&](Session& session) -> Result<std::string> {
+  return state().with_session({deadline}, {}, [&](Session& session) -> Result<std::string> {
     auto replies = session.call({.type = Type::kStats, .json = json}, {}, deadline);
     if (!replies) return replies.error();
     const Frame& reply = replies->back();

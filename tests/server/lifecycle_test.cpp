@@ -318,6 +318,39 @@ TEST_F(LifecycleTest, AnIdleClientWithoutANextDaemonIsToldInTime) {
   }
 }
 
+// Who starts none has as long as he has given the call, and as long as starting one may take where he has not.
+TEST_F(LifecycleTest, ACallWaitsForTheNextDaemonUntilItsDeadline) {
+  start();
+  const auto request = order("bytes", 64);
+  auto impatient = options();
+  impatient.start_timeout = 200ms;
+  Result<std::unique_ptr<Connection>> client = internal_error("none yet");
+  ASSERT_TRUE(eventually([&] { return (client = Connection::open(impatient)).ok(); })) << client.error().message;
+  daemon_.signal(SIGTERM);
+  ASSERT_EQ(daemon_.wait(), 0);
+  std::vector<std::jthread> callers;
+  std::atomic<int> right = 0, told = 0;
+  const client::CompileOptions in_a_minute{.deadline_ms = 60'000};
+  callers.emplace_back([&] { right += (*client)->compile(request, in_a_minute).ok(); });
+  callers.emplace_back([&] { right += (*client)->fetch(request, in_a_minute).ok(); });
+  callers.emplace_back([&] { told += (*client)->ping().error().code == ErrorCode::kUnavailable; });
+  EXPECT_TRUE(eventually([&] { return told == 1; }));
+  std::this_thread::sleep_for(300ms);  // longer than starting may take
+  start();
+  callers.clear();
+  EXPECT_EQ(right, 2);
+}
+
+TEST_F(LifecycleTest, ACallWaitsForTheNextDaemonNoLongerThanItsDeadline) {
+  start();
+  auto client = connect();
+  daemon_.signal(SIGTERM);
+  ASSERT_EQ(daemon_.wait(), 0);
+  const auto begun = std::chrono::steady_clock::now();
+  EXPECT_FALSE(client->compile(order("bytes", 64), {.deadline_ms = 200}));
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, 4s) << "the 5 s after it are for a daemon's answer";
+}
+
 TEST_F(LifecycleTest, GenerationsShareADirectory) {
   ASSERT_TRUE(wire::open_private_dir(runtime()));
   std::vector<wire::UniqueFd> others;

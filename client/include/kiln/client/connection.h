@@ -68,7 +68,8 @@ struct CompileOptions {
 // others after 30 s, and those that may take longer within a minute of the daemon's last answer to anybody.
 // Thread-safe: any number of threads may have requests in flight on one connection. A daemon that went away is found or
 // started again once per request; one that says that it is leaving is nobody's error: the request goes to the next, for
-// which it waits start_timeout where somebody else must start it. In the child of a fork() it connects anew.
+// which it waits start_timeout where somebody else must start it. A client that starts none waits until the request's
+// own deadline, where it has one. In the child of a fork() it connects anew.
 class Connection {
  public:
   // kDeadlineExceeded: not by then, or not within options.start_timeout.
@@ -108,8 +109,6 @@ class Connection {
   struct State;
   explicit Connection(PerProcess<State>* state);
   State& state() const;
-  Result<Artifact> get(const RequestKey& key, const std::stop_token& cancel,
-                       std::chrono::steady_clock::time_point deadline);
   PerProcess<State>* state_;
 };
 
