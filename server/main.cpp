@@ -135,9 +135,11 @@ Result<Config> read_again(int argc, char** argv, const std::string& config_file)
 }
 
 // A daemon ends by SIGTERM and SIGINT. Of the others that end a process those that say something about a call or a
-// limit are seen in that call's result (EPIPE, EFBIG), and the rest mean nothing here.
+// limit are seen in that call's result (EPIPE, EFBIG), and the rest mean nothing here. The limit of processor time has
+// a second, hard value. SIGTRAP and SIGSYS end it all the same where its own code is at fault.
 void ignore_signals() {
-  for (int number : {SIGPIPE, SIGXFSZ, SIGQUIT, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGPOLL, SIGPWR, SIGSTKFLT})
+  for (int number : {SIGPIPE, SIGXFSZ, SIGXCPU, SIGQUIT, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGPOLL, SIGPWR,
+                     SIGSTKFLT, SIGTRAP, SIGSYS})
     std::signal(number, SIG_IGN);
   for (int number = SIGRTMIN; number <= SIGRTMAX; ++number) std::signal(number, SIG_IGN);
 }

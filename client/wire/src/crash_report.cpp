@@ -25,7 +25,7 @@
 namespace kiln::wire {
 namespace {
 
-constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS};
 constexpr off_t kMaxFile = 256 << 10;
 constexpr size_t kKeptRequests = 8;  // of one crash
 constexpr size_t kKeptFiles = 64;    // of all
@@ -45,6 +45,7 @@ struct State {
   std::array<char, 2048> identity{};
   std::array<Running, 64> running;
   int held = -1;                                    // the report's file, where it was opened beforehand
+  sigset_t ignored{};                               // before reports were installed
   std::atomic<pid_t> reporter{0};                   // the thread that reports
   alignas(16) std::array<std::byte, kStack> stack;  // of the first thread
   std::atomic<bool> installed{false};
@@ -162,8 +163,12 @@ void write_report_file(int number) {
   ::close(fd);
 }
 
+// The kernel's signals about what the process did itself have codes above zero.
+bool is_sent_by_others(const siginfo_t& info) { return info.si_code <= 0 && info.si_pid != ::getpid(); }
+
 // Of threads that crash at once the first reports, and the process ends with it; a crash of the report ends it too.
-void report(int number) {
+void report(int number, siginfo_t* info, void*) {
+  if (::sigismember(&state().ignored, number) == 1 && is_sent_by_others(*info)) return;
   const pid_t self = ::gettid();
   pid_t before = 0;
   if (state().reporter.compare_exchange_strong(before, self)) {
@@ -215,9 +220,13 @@ void install_crash_report(const std::string& path, const std::string& identity) 
   stack.ss_size = s.stack.size();
   ::sigaltstack(&stack, nullptr);
   struct sigaction action{};
-  action.sa_handler = report;
-  action.sa_flags = SA_ONSTACK;
-  for (int number : kSignals) ::sigaction(number, &action, nullptr);
+  action.sa_sigaction = report;
+  action.sa_flags = SA_ONSTACK | SA_SIGINFO | SA_RESTART;
+  for (int number : kSignals) {
+    struct sigaction before{};
+    if (::sigaction(number, nullptr, &before) == 0 && before.sa_handler == SIG_IGN) ::sigaddset(&s.ignored, number);
+    ::sigaction(number, &action, nullptr);
+  }
   s.installed.store(true, std::memory_order_relaxed);
 }
 

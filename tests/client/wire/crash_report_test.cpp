@@ -69,6 +69,25 @@ class CrashReport : public ::testing::Test {
   std::filesystem::path directory_;
 };
 
+TEST_F(CrashReport, OfATrapOrACallThatIsNotAllowed) {
+  EXPECT_NE(report_of([] { ::raise(SIGTRAP); }).find("crashed by signal 5"), std::string::npos);
+  EXPECT_NE(report_of([] { ::raise(SIGSYS); }).find("crashed by signal 31"), std::string::npos);
+}
+
+// What a process ignores means nothing to it where others send it, and ends it with a report where it is its own.
+TEST_F(CrashReport, OfAnIgnoredSignalIsOfItsOwnAlone) {
+  std::signal(SIGTRAP, SIG_IGN);
+  const std::string report = report_of([] {
+    const pid_t self = ::getpid(), other = ::fork();
+    if (other == 0) ::_exit(::kill(self, SIGTRAP));
+    ::waitpid(other, nullptr, 0);
+    note_running(1, "the signal of another is over");
+    ::raise(SIGTRAP);
+  });
+  std::signal(SIGTRAP, SIG_DFL);
+  EXPECT_NE(report.find("the signal of another is over"), std::string::npos) << report;
+}
+
 TEST_F(CrashReport, OfAnOverflowOnTheFirstThread) {
   EXPECT_NE(report_of(overflow).find("crashed by signal 11"), std::string::npos);
 }

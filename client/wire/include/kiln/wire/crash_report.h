@@ -14,7 +14,8 @@ namespace kiln::wire {
 
 // From now on a signal that ends the process by its own fault is first reported in the file `path`, behind what is
 // there; a file of more than 256 KiB starts anew. Processes may share one. `identity` is lines of text: program,
-// version, build-ids. Forked processes inherit it.
+// version, build-ids. Forked processes inherit it. One that the process has ignored so far is still ignored where
+// another process sends it.
 void install_crash_report(const std::string& path, const std::string& identity);
 
 // The same for a program such as "kiln-runner" that has no directory of its own: PROGRAM.crash in the runtime
