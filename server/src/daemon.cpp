@@ -15,6 +15,7 @@ namespace kiln::server {
 namespace {
 
 constexpr size_t kListedJobs = 32;
+constexpr uint64_t kMetricsPort = 0;  // among the processes that ask for reports
 
 std::string log_path(const Config& config) {
   return config.foreground || config.pipe ? std::string() : config.runtime_dir + "/kilnd.log";
@@ -45,8 +46,9 @@ Daemon::Daemon(Config config, Reread reread)
       names_(io_),
       reports_(
           io_, [this] { return stats(); }, history_),
-      metrics_port_(io_, log_,
-                    [this](Reports::Done done) { reports_.ask(Reports::Format::kPrometheus, 0, std::move(done)); }),
+      metrics_port_(
+          io_, log_,
+          [this](Reports::Done done) { reports_.ask(kMetricsPort, {WantedReport::kPrometheus}, std::move(done)); }),
       signals_(io_),
       idle_timer_(io_),
       check_timer_(io_),
@@ -165,11 +167,11 @@ void Daemon::on_builder(std::string builder_id, std::string native_target) {
 
 Result<void> Daemon::open_for_clients(const std::string& native_target) {
   if (config_.pipe) {
-    on_connection(wire::UniqueFd(::dup(STDIN_FILENO)));
+    if (auto taken = on_connection(wire::UniqueFd(::dup(STDIN_FILENO))); !taken) return taken;
   } else {
     // Two processes that take all they can get leave the others some.
     most_connections_ = (descriptors_for_clients(pool_.size()) + 1) / 2;
-    auto on_accepted = [this](wire::UniqueFd fd) { on_connection(std::move(fd)); };
+    auto on_accepted = [this](wire::UniqueFd fd) { return on_connection(std::move(fd)).ok(); };
     auto listening =
         manager_.socket() ? listener_.adopt(manager_.take_socket(), on_accepted) : listener_.listen(on_accepted);
     if (!listening) return listening;
@@ -188,27 +190,49 @@ Result<void> Daemon::open_for_clients(const std::string& native_target) {
   return {};
 }
 
-void Daemon::on_connection(wire::UniqueFd fd) {
+// An error: there is nothing to be done for connections now.
+Result<void> Daemon::on_connection(wire::UniqueFd fd) {
   if (auto same_user = wire::check_peer(fd.get()); !same_user) {
     ++metrics_.rejected["uid"];
     log_.warn("foreign_user", {{"message", same_user.error().message}});
-    return;  // closed without reading a byte
+    return {};  // closed without reading a byte
   }
   const auto begun = std::chrono::steady_clock::now();
+  auto peer = watched(io_, std::move(fd));
+  if (!peer) {
+    ++metrics_.rejected["watches"];
+    return peer.error();
+  }
   const uint64_t id = next_connection_++;
-  auto connection = std::make_shared<ClientConnection>(*services_, id, std::move(fd), scratch_);
+  auto connection = std::make_shared<ClientConnection>(*services_, id, std::move(*peer), scratch_);
   if (find_place(connection->owner(), 1)) {
-    ++metrics_.connections;
-    idle_timer_.cancel();
-    shares_.places.take(connection->owner(), 1);
-    connections_[id] = connection;
-    connection->start();
+    take_in(connection, id);
   } else {
     ++metrics_.rejected["connections"];
   }
   // Whoever connects without end does so in its own time.
   const auto now = std::chrono::steady_clock::now();
   shares_.turns.spend(connection->owner(), now - begun, now);
+  return {};
+}
+
+// Where there is no memory for it, it has no place either.
+void Daemon::take_in(const std::shared_ptr<ClientConnection>& connection, uint64_t id) {
+  const auto entry = connections_.emplace(id, connection).first;
+  try {
+    shares_.places.take(connection->owner(), 1);
+  } catch (const std::bad_alloc&) {
+    connections_.erase(entry);
+    throw;
+  }
+  ++metrics_.connections;
+  idle_timer_.cancel();
+  try {
+    connection->start();
+  } catch (const std::bad_alloc&) {
+    connection->close();
+    throw;
+  }
 }
 
 // One process has not more than its share of the places. Where there is none for it, the connection that has been idle

@@ -45,7 +45,8 @@ class Daemon {
   void serve();
   void on_builder(std::string builder_id, std::string native_target);
   Result<void> open_for_clients(const std::string& native_target);
-  void on_connection(wire::UniqueFd fd);
+  Result<void> on_connection(wire::UniqueFd fd);
+  void take_in(const std::shared_ptr<ClientConnection>& connection, uint64_t id);
   bool find_place(uint64_t owner, uint64_t wanted);
   void give_back_place(uint64_t owner);
   bool on_moved(uint64_t id, uint64_t before);

@@ -4,7 +4,7 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
-#include "kiln/wire/fd.h"
+#include "connections/watched.h"
 
 namespace kiln::server {
 
@@ -12,8 +12,10 @@ void DirectoryWatch::start(const std::string& directory, std::function<void()> o
   constexpr uint32_t kNames = IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF;
   wire::UniqueFd events(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
   if (!events || ::inotify_add_watch(events.get(), directory.c_str(), kNames | IN_ONLYDIR) < 0) return;
+  auto descriptor = watched(io_, std::move(events));
+  if (!descriptor) return;
   on_change_ = std::move(on_change);
-  events_ = std::make_unique<asio::posix::stream_descriptor>(io_, events.release());
+  events_ = std::make_unique<asio::posix::stream_descriptor>(std::move(*descriptor));
   wait();
 }
 

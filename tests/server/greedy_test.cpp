@@ -169,6 +169,7 @@ TEST(Listener, WhoConnectsWithoutEndIsTakenInAFewAtATime) {
       EXPECT_TRUE(flood());
     }
     if (taken == 1) boost::asio::post(io, [&] { others = taken; });
+    return true;
   }));
   for (int i = 0; i < 100; ++i) peers.push_back(flood().value());
   while (others == 0) io.run_one();
@@ -178,6 +179,26 @@ TEST(Listener, WhoConnectsWithoutEndIsTakenInAFewAtATime) {
   EXPECT_FALSE(listener.leave_if_unused());
   EXPECT_EQ(taken, 2099u);
   EXPECT_TRUE(listener.leave_if_unused());
+}
+
+// Those for whom nothing can be done now are taken in later, and none is lost meanwhile but the one that showed it.
+TEST(Listener, ItRestsWhileNothingCanBeDoneForConnections) {
+  TempDir temp;
+  boost::asio::io_context io;
+  server::Log log(temp / "log", "info");
+  server::Listener listener(io, log, 1000);
+  size_t taken = 0, wanted = 0;
+  ASSERT_TRUE(listener.elect(temp / "run"));
+  ASSERT_TRUE(listener.listen([&](wire::UniqueFd) { return ++wanted > 1 && ++taken > 0; }));
+  std::vector<wire::UniqueFd> peers;
+  for (int i = 0; i < 5; ++i)
+    peers.push_back(wire::connect_socket(temp / "run", wire::Clock::now() + kPatience).value());
+  while (wanted == 0) io.run_one();
+  while (io.poll_one() > 0) {
+  }
+  EXPECT_EQ(wanted, 1u);
+  while (taken < 4) io.run_one();
+  EXPECT_EQ(wanted, 5u);
 }
 
 // Nor does one that makes names without end in the runtime directory.

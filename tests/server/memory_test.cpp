@@ -146,7 +146,9 @@ TEST_F(MemoryTest, ALimitOfFileSizesEndsNothing) {
 
 TEST_F(MemoryTest, SignalsThatMeanNothingEndNothing) {
   start();
-  for (int number : {SIGXFSZ, SIGUSR2, SIGALRM, SIGVTALRM, SIGQUIT, SIGPROF, SIGPOLL, SIGPIPE, SIGRTMIN, SIGRTMAX}) {
+  for (int number : {SIGXFSZ, SIGXCPU, SIGUSR2, SIGALRM, SIGVTALRM, SIGQUIT, SIGPROF, SIGPOLL, SIGPIPE, SIGPWR,
+                     SIGSTKFLT, SIGTRAP, SIGSYS, SIGRTMIN, SIGRTMAX}) {
+    daemon_.signal(number);
     daemon_.signal(number);
     ASSERT_TRUE(connect()->ping()) << strsignal(number);
   }
@@ -204,6 +206,36 @@ TEST_F(MemoryTest, HitsDoNotWaitForReports) {
     EXPECT_TRUE(is_refused) << format << ": more than a connection may ask for at once";
     EXPECT_TRUE(is_hit_early) << format << ": those that were ready when it came are before it, at most";
   }
+}
+
+// Eight of a process, on however many connections. Where the daemon is slow to hear them, the first are ready before
+// the last is there: hence attempts.
+TEST_F(MemoryTest, ReportsOfAProcessAreFew) {
+  start();
+  bool is_refused = false;
+  for (int attempt = 0; attempt < 20 && !is_refused; ++attempt) {
+    std::vector<std::unique_ptr<RawPeer>> peers;
+    for (int i = 0; i < 3; ++i) {
+      peers.push_back(std::make_unique<RawPeer>(runtime()));
+      ASSERT_TRUE(peers.back()->read());
+      peers.back()->hello();
+    }
+    for (uint64_t id = 1; id <= 4; ++id) {
+      const std::string json = R"({"format":"trace","last":)";
+      for (size_t i = 0; i < peers.size(); ++i) {
+        const std::string different = std::to_string(id * peers.size() + i);
+        peers[i]->send({.type = wire::Type::kStats, .request_id = id, .json = json + different + "}"});
+      }
+    }
+    for (size_t answer = 0; answer < 12; ++answer) {
+      auto reply = peers[answer % peers.size()]->read();
+      ASSERT_TRUE(reply);
+      if (reply->type() == wire::Type::kResult) continue;
+      EXPECT_EQ(wire::parse_error(reply->json).code, ErrorCode::kResourceExhausted);
+      is_refused = true;
+    }
+  }
+  EXPECT_TRUE(is_refused) << "twelve at once, on three connections";
 }
 
 }  // namespace

@@ -32,12 +32,12 @@ void Verifier::pump() {
     waiting_.pop_front();
     auto entry = wire::decode_entry(blob->bytes);
     if (!entry || entry->request.empty()) continue;
-    running_ = true;
     const uint64_t job = kFirstJob + serial_++;
     const std::string json = wire::dump({{"trace_id", "verify"}, {"key", to_hex(blob->key)}});
     auto body = std::make_shared<const Bytes>(entry->request.begin(), entry->request.end());
     const auto worker =
         pool_.run(job, json, body, 0, [this, blob](const JobOutcome& outcome) { on_outcome(blob, outcome); });
+    running_ = true;
     deadline_.expires_after(config_.default_deadline);
     deadline_.async_wait([this, worker](const boost::system::error_code& cancelled) {
       if (cancelled) return;

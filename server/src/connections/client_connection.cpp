@@ -31,15 +31,12 @@ Error traced(Error failure, const std::string& trace_id) {
   return failure;
 }
 
-// Texts of a connection that are made, or wait to be made, at once.
-constexpr size_t kMostReports = 8;
-
 struct NamedFormat {
   std::string_view name;
-  Reports::Format format;
+  WantedReport::Format format;
 };
 constexpr NamedFormat kFormats[] = {
-    {"json", Reports::Format::kJson}, {"prometheus", Reports::Format::kPrometheus}, {"trace", Reports::Format::kTrace}};
+    {"json", WantedReport::kJson}, {"prometheus", WantedReport::kPrometheus}, {"trace", WantedReport::kTrace}};
 
 Error try_again(const std::string& message) {
   Error out = error(ErrorCode::kResourceExhausted, message);
@@ -101,12 +98,13 @@ struct ClientConnection::Unkeyed {
   std::function<void(Keyed)> then;
 };
 
-ClientConnection::ClientConnection(Services& services, uint64_t id, wire::UniqueFd fd, std::shared_ptr<Bytes> scratch)
+ClientConnection::ClientConnection(Services& services, uint64_t id, asio::posix::stream_descriptor peer,
+                                   std::shared_ptr<Bytes> scratch)
     : services_(services),
       id_(id),
-      owner_(services.shares.owners.of(fd.get(), id)),
-      is_neighbour_(shares_process_namespace(fd.get())),
-      socket_(std::make_shared<FrameSocket>(services.io, std::move(fd), std::move(scratch),
+      owner_(services.shares.owners.of(peer.native_handle(), id)),
+      is_neighbour_(shares_process_namespace(peer.native_handle())),
+      socket_(std::make_shared<FrameSocket>(services.io, std::move(peer), std::move(scratch),
                                             FrameSocket::Options{.limits = kHelloLimits,
                                                                  .shares = &services.shares,
                                                                  .owner = owner_.id,
@@ -464,19 +462,20 @@ void ClientConnection::on_stats(const wire::Frame& frame) {
   if (known == std::end(kFormats)) {
     return send_error(frame.id(), invalid_argument("STATS: 'format' is none of json, prometheus, trace"));
   }
-  if (reports_wanted_ >= kMostReports) {
+  if (!services_.reports.has_room(owner_.id)) {
     ++services_.metrics.rejected["reports"];
-    return send_error(frame.id(), try_again("too many STATS at once on this connection"));
+    return send_error(frame.id(), try_again("too many STATS at once of this process"));
   }
-  ++reports_wanted_;
   services_.reports.ask(
-      known->format, last ? last : SIZE_MAX, [weak = weak_from_this(), id = frame.id()](const SharedBytes& text) {
+      owner_.id, {known->format, last ? last : SIZE_MAX},
+      [weak = weak_from_this(), id = frame.id()](const SharedBytes& text) {
         auto self = weak.lock();
         if (!self || self->finished_) return;
         --self->reports_wanted_;
         if (!text) return self->send_error(id, no_memory("for the figures"));
         self->socket_->send({.type = wire::Type::kResult, .request_id = id, .body = text, .flags = wire::flag::kLast});
       });
+  ++reports_wanted_;
 }
 
 void ClientConnection::on_shutdown(uint64_t id) {
@@ -523,14 +522,22 @@ void ClientConnection::reject(const std::string& reason, const Error& failure, u
   close();
 }
 
+// Whatever memory there is: it is gone, and takes no place any more.
 void ClientConnection::on_closed(const CloseReason& reason) {
+  try {
+    say_why(reason);
+  } catch (const std::bad_alloc&) {
+  }
+  finish();
+}
+
+void ClientConnection::say_why(const CloseReason& reason) {
   if (reason.kind == CloseReason::kProtocol) {
     ++services_.metrics.rejected[reason.bad_magic ? "magic" : "protocol"];
     if (!reason.bad_magic) send_error(0, invalid_argument(reason.message));
   }
   if (reason.kind == CloseReason::kSlowReader) ++services_.metrics.rejected["slow_reader"];
   if (reason.kind == CloseReason::kSlowWriter) ++services_.metrics.rejected["slow_writer"];
-  finish();
 }
 
 void ClientConnection::close() {

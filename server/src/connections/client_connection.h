@@ -36,7 +36,9 @@ struct Services {
 
 class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
  public:
-  ClientConnection(Services& services, uint64_t id, wire::UniqueFd fd, std::shared_ptr<Bytes> scratch);
+  // `peer`: by watched().
+  ClientConnection(Services& services, uint64_t id, asio::posix::stream_descriptor peer,
+                   std::shared_ptr<Bytes> scratch);
   ~ClientConnection();
 
   void start();
@@ -60,6 +62,7 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   void on_frame(wire::Frame frame);
   void handle(wire::Frame frame);
   void on_closed(const CloseReason& reason);
+  void say_why(const CloseReason& reason);
   bool has_lost_its_process();
   void on_hello(const wire::Frame& frame);
   void on_get(const wire::Frame& frame);
@@ -93,8 +96,8 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   const bool is_neighbour_;  // of this process's namespace of processes
   std::shared_ptr<FrameSocket> socket_;
   asio::steady_timer hello_timer_;
-  std::string name_;  // from its hello
-  size_t reports_wanted_ = 0;
+  std::string name_;           // from its hello
+  size_t reports_wanted_ = 0;  // that are made, or wait to be made
   bool greeted_ = false;
   bool finished_ = false;
   std::unordered_set<uint64_t> in_flight_;

@@ -102,7 +102,6 @@ bool FrameSocket::send_front() {
 }
 
 void FrameSocket::wait_writable() {
-  waiting_writable_ = true;
   departure_.begin(weak_from_this(),
                    [this] { fail({CloseReason::kSlowReader, false, "too little read for too long"}); });
   descriptor_.async_wait(asio::posix::descriptor_base::wait_write,
@@ -112,6 +111,7 @@ void FrameSocket::wait_writable() {
                            self->flush();
                            self->charge_output();
                          });
+  waiting_writable_ = true;
 }
 
 // The user has more descriptors on their way than the kernel allows, wherever they come from.

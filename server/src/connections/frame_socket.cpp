@@ -18,15 +18,17 @@ constexpr int kReadsPerTurn = 16;
 
 }  // namespace
 
-FrameSocket::FrameSocket(asio::io_context& io, wire::UniqueFd fd, std::shared_ptr<Bytes> scratch, Options options)
-    : descriptor_(io, fd.release()),
+FrameSocket::FrameSocket(asio::io_context& io, asio::posix::stream_descriptor descriptor,
+                         std::shared_ptr<Bytes> scratch, Options options)
+    : descriptor_(std::move(descriptor)),
       scratch_(std::move(scratch)),
       options_(options),
       decoder_(options.limits),
       arrival_(io, options.pace),
       heard_(std::chrono::steady_clock::now()),
       departure_(io, options.pace),
-      descriptor_timer_(io) {}
+      descriptor_timer_(io),
+      failing_(io, asio::steady_timer::time_point::max()) {}
 
 FrameSocket::~FrameSocket() {
   release_room();
@@ -54,6 +56,7 @@ bool FrameSocket::quiet() {
 
 void FrameSocket::start(Handlers handlers) {
   handlers_ = std::move(handlers);
+  listen_for_failure();
   reading_ = true;
   wait_readable();
 }
@@ -74,8 +77,8 @@ void FrameSocket::wait_readable() {
 void FrameSocket::when_ready(void (FrameSocket::*step)()) {
   try {
     (this->*step)();
-  } catch (const std::bad_alloc&) {  // of a frame that nobody could take
-    fail({CloseReason::kIo, false, "there is no memory for what it sent"});
+  } catch (const std::bad_alloc&) {                    // of a frame that nobody could take
+    fail({CloseReason::kIo, false, "out of memory"});  // in a string that needs none
   }
 }
 
@@ -198,6 +201,13 @@ void FrameSocket::release_room() {
   if (charged_ > 0) options_.shares->incoming.give_back(options_.owner, std::exchange(charged_, 0));
 }
 
+// Before anything can fail, for telling takes no memory then: it may be what is missing.
+void FrameSocket::listen_for_failure() {
+  failing_.async_wait([weak = weak_from_this()](const boost::system::error_code&) {
+    if (auto self = weak.lock()) self->tell_failure();
+  });
+}
+
 // The peer is gone or does not follow the protocol. The owner hears of it later, with nothing of its own on the stack:
 // it may be walking a map whose entries go with this socket. It decides in `closed` whether something is still to be
 // sent.
@@ -206,16 +216,18 @@ void FrameSocket::fail(CloseReason reason) {
   reading_ = false;
   arrival_.end();
   release_room();
-  const bool can_send = reason.kind == CloseReason::kProtocol;
-  if (!can_send) {
+  if (reason.kind != CloseReason::kProtocol) {
     drop_output();
     boost::system::error_code ignored;
     descriptor_.close(ignored);
   }
-  asio::post(descriptor_.get_executor(), [self = shared_from_this(), can_send, reason = std::move(reason)] {
-    if (auto closed = std::exchange(self->handlers_.closed, nullptr)) closed(reason);
-    if (can_send) self->close_when_sent();
-  });
+  failure_ = std::move(reason);
+  failing_.cancel();
+}
+
+void FrameSocket::tell_failure() {
+  if (auto closed = std::exchange(handlers_.closed, nullptr)) closed(failure_);
+  if (failure_.kind == CloseReason::kProtocol) close_when_sent();
 }
 
 void FrameSocket::close_when_sent() {
@@ -227,6 +239,7 @@ void FrameSocket::close_when_sent() {
 void FrameSocket::close() {
   reading_ = false;
   handlers_.closed = nullptr;
+  failing_.cancel();
   arrival_.end();
   release_room();
   drop_output();

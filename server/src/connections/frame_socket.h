@@ -15,6 +15,7 @@
 
 #include "connections/client_shares.h"
 #include "connections/pace.h"
+#include "connections/watched.h"
 #include "kiln/wire/channel.h"
 
 namespace kiln::server {
@@ -66,8 +67,9 @@ class FrameSocket : public std::enable_shared_from_this<FrameSocket> {
     uint64_t owner = 0, incoming_limit = 256u << 20, outgoing_limit = 256u << 20;
   };
 
-  // `scratch` is shared by all sockets of the io thread: reads do not nest.
-  FrameSocket(asio::io_context& io, wire::UniqueFd fd, std::shared_ptr<Bytes> scratch, Options options);
+  // `descriptor`: by watched(). `scratch` is shared by all sockets of the io thread: reads do not nest.
+  FrameSocket(asio::io_context& io, asio::posix::stream_descriptor descriptor, std::shared_ptr<Bytes> scratch,
+              Options options);
   ~FrameSocket();
 
   void start(Handlers handlers);
@@ -105,7 +107,9 @@ class FrameSocket : public std::enable_shared_from_this<FrameSocket> {
   void take_frame();
   bool has_room();
   void release_room();
+  void listen_for_failure();
   void fail(CloseReason reason);
+  void tell_failure();
   // Writing: frame_sending.cpp.
   void flush();
   bool send_front();
@@ -146,6 +150,9 @@ class FrameSocket : public std::enable_shared_from_this<FrameSocket> {
   asio::steady_timer descriptor_timer_;
   bool waiting_writable_ = false;
   bool closing_ = false;
+
+  CloseReason failure_;
+  asio::steady_timer failing_;  // waits for a failure
 };
 
 }  // namespace kiln::server

@@ -79,17 +79,25 @@ Result<void> Listener::listen(OnConnection on_connection) {
   }
   device_ = info.st_dev;
   inode_ = info.st_ino;
-  socket_ = std::make_unique<asio::posix::stream_descriptor>(io_, fd->release());
-  socket_->native_non_blocking(true);
+  if (auto watching = watch(std::move(*fd)); !watching) return watching;
   wait();
+  return {};
+}
+
+Result<void> Listener::watch(wire::UniqueFd socket) {
+  if (const int flags = ::fcntl(socket.get(), F_GETFL); ::fcntl(socket.get(), F_SETFL, flags | O_NONBLOCK) != 0) {
+    return wire::errno_error(ErrorCode::kUnavailable, "the socket", errno);
+  }
+  auto descriptor = watched(io_, std::move(socket));
+  if (!descriptor) return descriptor.error();
+  socket_ = std::make_unique<asio::posix::stream_descriptor>(std::move(*descriptor));
   return {};
 }
 
 Result<void> Listener::adopt(wire::UniqueFd socket, OnConnection on_connection) {
   on_connection_ = std::move(on_connection);
   adopted_ = true;
-  socket_ = std::make_unique<asio::posix::stream_descriptor>(io_, socket.release());
-  socket_->native_non_blocking(true);
+  if (auto watching = watch(std::move(socket)); !watching) return watching;
   find_adopted_name();
   wait();
   return {};
@@ -141,7 +149,8 @@ bool Listener::crowded() const {
 }
 
 void Listener::rest() {
-  if (!std::exchange(resting_, true)) log_.warn("accept_rests", {{"reason", "few descriptors are left, or no memory"}});
+  if (!std::exchange(resting_, true))
+    log_.warn("accept_rests", {{"reason", "few descriptors are left, or no memory, or no watches"}});
   backoff_.expires_after(kAcceptBackoff);
   backoff_.async_wait([this](const boost::system::error_code& failed) {
     if (!failed && socket_) wait();
@@ -158,7 +167,10 @@ size_t Listener::accept_some(size_t most) {
     wire::UniqueFd fd(::accept4(socket_->native_handle(), nullptr, nullptr, SOCK_CLOEXEC));
     if (fd) {
       ++count;
-      on_connection_(std::move(fd));
+      if (!on_connection_(std::move(fd))) {
+        rest();
+        return count;
+      }
     } else if (errno != EINTR && errno != ECONNABORTED) {
       if (errno != EAGAIN) {
         rest();

@@ -17,7 +17,8 @@ namespace kiln::server {
 
 class Listener {
  public:
-  using OnConnection = std::function<void(wire::UniqueFd)>;
+  // False: nothing can be done for one now.
+  using OnConnection = std::function<bool(wire::UniqueFd)>;
 
   // Descriptors from `first_reserved` on are not for connections.
   Listener(asio::io_context& io, Log& log, int first_reserved)
@@ -42,6 +43,7 @@ class Listener {
   bool listening() const { return socket_ != nullptr; }
 
  private:
+  Result<void> watch(wire::UniqueFd socket);
   void wait();
   void take_in();
   size_t accept_some(size_t most);

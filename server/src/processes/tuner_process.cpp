@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <new>
 
 #include "kiln/wire/json.h"
 #include "kiln/wire/messages.h"
@@ -67,16 +68,24 @@ Result<void> TunerProcess::start() {
   }
   auto pair = wire::make_channel_pair();
   if (!pair) return pair.error();
+  auto ours = watched(io_, std::move(pair->ours));
+  if (!ours) return ours.error();
+  // The shares of those who ask bound it.
+  auto socket = std::make_shared<FrameSocket>(io_, std::move(*ours), scratch_,
+                                              FrameSocket::Options{.limits = {.max_body = 0}, .max_pending = SIZE_MAX});
   auto pid = wire::spawn(tuner(config_, pair->theirs.get()));
   if (!pid) return pid.error();
   pid_ = *pid;
+  socket_ = std::move(socket);
   ++metrics_.tuner_starts;
-  log_.info("tuner_started", {{"tuner_pid", pid_}});
-  // The shares of those who ask bound it.
-  socket_ = std::make_shared<FrameSocket>(io_, std::move(pair->ours), scratch_,
-                                          FrameSocket::Options{.limits = {.max_body = 0}, .max_pending = SIZE_MAX});
-  socket_->start({.frame = [this](const wire::Frame& frame) { on_frame(frame); },
-                  .closed = [this](const CloseReason& reason) { on_closed(reason); }});
+  try {
+    log_.info("tuner_started", {{"tuner_pid", pid_}});
+    socket_->start({.frame = [this](const wire::Frame& frame) { on_frame(frame); },
+                    .closed = [this](const CloseReason& reason) { on_closed(reason); }});
+  } catch (const std::bad_alloc&) {  // nobody would hear it
+    end();
+    throw;
+  }
   return {};
 }
 
@@ -186,12 +195,16 @@ void TunerProcess::fail_all(const Error& failure) {
 void TunerProcess::stop() {
   stopped_ = true;
   if (!socket_) return;
+  end();
+  fail_all(error(ErrorCode::kDraining, "the daemon is about to exit"));
+}
+
+void TunerProcess::end() {
   socket_->close();
   socket_ = nullptr;
   ::kill(-pid_, SIGKILL);
   ::waitpid(pid_, nullptr, 0);
   pid_ = -1;
-  fail_all(error(ErrorCode::kDraining, "the daemon is about to exit"));
 }
 
 nlohmann::json TunerProcess::stats() const {

@@ -60,6 +60,7 @@ class TunerProcess {
   void on_closed(const CloseReason& reason);
   void remember(const Waiting& waiting, std::string outcome);
   void forget(uint64_t id);
+  void end();
   void fail_all(const Error& failure);
   void refuse(const Waiting& waiting, const Error& failure);
 

@@ -1,4 +1,5 @@
 // How workers end: aborted, crashed, idle for long, or together with the zygote.
+#include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -15,7 +16,7 @@ constexpr const char* kOutOfMemory = "exit code 77";
 const std::string kOutOfTime = "signal " + std::to_string(SIGXCPU);
 // Between two attempts to start a zygote: a program that was away is found again soon.
 constexpr std::chrono::seconds kMaxRestart{2};
-constexpr int kHelloPatience = 3;  // times a client's
+constexpr int kZygotesPatience = 3;  // times a client's
 constexpr std::chrono::seconds kRestless{1};
 
 void send_signal(int pidfd, int number) { ::syscall(SYS_pidfd_send_signal, pidfd, number, nullptr, 0); }
@@ -136,6 +137,11 @@ void WorkerPool::record_death(const Worker& worker) {
 bool WorkerPool::backing_off() const { return storm_.rests(std::chrono::steady_clock::now()); }
 
 void WorkerPool::on_zygote_died(const std::string& reason) {
+  restart_timer_.expires_after(restart_delay_);
+  restart_delay_ = std::min<std::chrono::milliseconds>(restart_delay_ * 2, kMaxRestart);
+  restart_timer_.async_wait([this](const boost::system::error_code& failed) {
+    if (!failed && !stopped_) restart_zygote();
+  });
   log_.warn("zygote_died", {{"cause", reason}});
   if (!std::exchange(greeted_, false)) unavailable_ = config_.worker_path + " does not start: " + reason;
   ++metrics_.zygote_restarts;
@@ -146,11 +152,6 @@ void WorkerPool::on_zygote_died(const std::string& reason) {
     if (worker.done) orphans.push_back(std::move(worker.done));
   }
   workers_.clear();
-  restart_timer_.expires_after(restart_delay_);
-  restart_delay_ = std::min<std::chrono::milliseconds>(restart_delay_ * 2, kMaxRestart);
-  restart_timer_.async_wait([this](const boost::system::error_code& failed) {
-    if (!failed && !stopped_) restart_zygote();
-  });
   for (auto& done : orphans) {
     JobOutcome outcome;
     outcome.cause = "the zygote died: " + reason;
@@ -173,7 +174,7 @@ void WorkerPool::restart_zygote() {
 // One that hangs is of no more use than none. Where this process comes late itself, as on a machine that stood still,
 // the zygote may not have had the time.
 void WorkerPool::await_hello() {
-  const auto patience = kHelloPatience * config_.hello_timeout;
+  const auto patience = kZygotesPatience * config_.hello_timeout;
   const auto due = std::chrono::steady_clock::now() + patience;
   restart_timer_.expires_at(due);
   restart_timer_.async_wait([this, due, patience](const boost::system::error_code& failed) {
@@ -189,8 +190,10 @@ void WorkerPool::watch_idle() {
   auto period = std::clamp<std::chrono::milliseconds>(config_.worker_idle / 4, std::chrono::milliseconds(20),
                                                       std::chrono::seconds(1));
   idle_timer_.expires_after(period);
-  idle_timer_.async_wait([this](const boost::system::error_code& failed) {
+  idle_timer_.async_wait([this, period](const boost::system::error_code& failed) {
     if (failed || stopped_) return;
+    watch_idle();  // first, for what follows may find no memory
+    restart_stopped_zygote(period);
     auto before = std::chrono::steady_clock::now() - config_.worker_idle;
     for (auto& [id, worker] : workers_) {
       if (!worker.idle()) continue;
@@ -201,8 +204,27 @@ void WorkerPool::watch_idle() {
         doom(worker, SIGKILL);
       }
     }
-    watch_idle();
   });
+}
+
+// It was asked for, or has died.
+bool WorkerPool::Worker::is_unheard() const {
+  if (exited) return false;
+  pollfd end{pidfd.get(), POLLIN, 0};
+  return !pidfd || ::poll(&end, 1, 0) > 0;
+}
+
+// Forking takes a millisecond and a death is seen at once: a zygote that says nothing for long is stopped or hangs. Its
+// time is counted in looks, so that it has it also where the machine stands still.
+void WorkerPool::restart_stopped_zygote(std::chrono::milliseconds passed) {
+  bool is_stopped = false;
+  for (auto& [id, worker] : workers_) {
+    worker.unheard = worker.is_unheard() ? worker.unheard + passed : std::chrono::milliseconds(0);
+    is_stopped |= worker.unheard > kZygotesPatience * config_.hello_timeout;
+  }
+  if (!is_stopped) return;
+  zygote_.stop();
+  on_zygote_died("it neither started a worker nor reported the end of one in time");
 }
 
 }  // namespace kiln::server

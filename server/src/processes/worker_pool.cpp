@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <new>
 #include <thread>
 
 #include "connections/kept_text.h"
@@ -115,18 +116,26 @@ WorkerPool::Worker* WorkerPool::worker_for(uint64_t memory) {
 WorkerPool::Worker* WorkerPool::spawn(uint64_t memory) {
   auto pair = wire::make_channel_pair();
   if (!pair) return nullptr;
+  auto ours = watched(io_, std::move(pair->ours));
+  if (!ours) return nullptr;
   WorkerId id = next_id_++;
-  Worker& worker = workers_[id];
-  worker.id = id;
-  worker.memory_bytes = std::max(memory, usual_memory());
-  worker.since = std::chrono::steady_clock::now();
-  worker.socket =
-      std::make_shared<FrameSocket>(io_, std::move(pair->ours), scratch_, FrameSocket::Options{.limits = kIdle});
-  worker.socket->start({.frame = [this, id](wire::Frame frame) { on_frame(id, std::move(frame)); },
-                        .closed = [this, id](const CloseReason& reason) { on_channel_closed(id, reason); }});
-  // What may have more than the others takes one job.
-  const bool usual = worker.memory_bytes == usual_memory();
-  zygote_.spawn_worker(id, std::move(pair->theirs), worker.memory_bytes, usual ? config_.worker_jobs : 1);
+  Worker made;
+  made.id = id;
+  made.memory_bytes = std::max(memory, usual_memory());
+  made.since = std::chrono::steady_clock::now();
+  made.socket = std::make_shared<FrameSocket>(io_, std::move(*ours), scratch_, FrameSocket::Options{.limits = kIdle});
+  Worker& worker = workers_.emplace(id, std::move(made)).first->second;
+  try {
+    worker.socket->start({.frame = [this, id](wire::Frame frame) { on_frame(id, std::move(frame)); },
+                          .closed = [this, id](const CloseReason& reason) { on_channel_closed(id, reason); }});
+    // What may have more than the others takes one job.
+    const bool usual = worker.memory_bytes == usual_memory();
+    zygote_.spawn_worker(id, std::move(pair->theirs), worker.memory_bytes, usual ? config_.worker_jobs : 1);
+  } catch (const std::bad_alloc&) {  // if the zygote has heard of it after all, it finds its channel at an end
+    worker.socket->close();
+    workers_.erase(id);
+    throw;
+  }
   ++metrics_.workers_spawned;
   return &worker;
 }
@@ -136,25 +145,30 @@ WorkerPool::WorkerId WorkerPool::run(uint64_t job, std::string json, SharedBytes
   if (!worker) {
     asio::post(io_, [done = std::move(done)] {
       JobOutcome outcome;
-      outcome.cause = "no descriptors left for a worker's channel";
+      outcome.cause = "no descriptors, or watches of them, are left for a worker's channel";
       outcome.never_ran = true;
       done(std::move(outcome));
     });
     return 0;
   }
+  words_.job_begins();
   worker->done = std::move(done);
   worker->job = job;
   worker->phase = "start";
   worker->phases.clear();
   worker->phases_told = 0;
-  words_.job_begins();
   worker->socket->set_limits(kBusy);
   worker->since = std::chrono::steady_clock::now();
   // A worker that is not forked yet finds the job in its channel.
-  WorkerId id = worker->id;
-  worker->socket->send(
-      {.type = wire::Type::kCompile, .request_id = job, .json = std::move(json), .body = std::move(body)});
-  return id;
+  try {
+    worker->socket->send(
+        {.type = wire::Type::kCompile, .request_id = job, .json = std::move(json), .body = std::move(body)});
+  } catch (const std::bad_alloc&) {  // it may have a part of it
+    worker->done = nullptr;
+    doom(*worker, SIGKILL);
+    throw;
+  }
+  return worker->id;
 }
 
 void WorkerPool::finish_job(Worker& worker, JobOutcome outcome) {

@@ -60,7 +60,8 @@ class WorkerPool {
   bool backing_off() const;
   // Why no worker can be had until kiln-worker starts again, which is tried meanwhile; empty where one can.
   const std::string& unavailable() const { return unavailable_; }
-  // `memory`: of address space; 0: what workers have.
+  // `memory`: of address space; 0: what workers have. Where there is no memory to ask for it, it throws, and is not
+  // done.
   WorkerId run(uint64_t job, std::string json, SharedBytes body, uint64_t memory, Done done);
   // The job of this worker is no longer wanted: TERM, then KILL. `done` is not called.
   void abort(WorkerId worker);
@@ -89,7 +90,9 @@ class WorkerPool {
     Phases phases;
     std::chrono::steady_clock::time_point since;
     std::unique_ptr<asio::steady_timer> kill_timer;
+    std::chrono::milliseconds unheard{};  // of by the zygote, which has something to say
 
+    bool is_unheard() const;
     bool idle() const { return !done && !doomed && !retiring && !ended && !exited; }
   };
 
@@ -105,6 +108,7 @@ class WorkerPool {
   void on_zygote_died(const std::string& reason);
   void restart_zygote();
   void await_hello();
+  void restart_stopped_zygote(std::chrono::milliseconds passed);
   void doom(Worker& worker, int signal);
   void expect_end(Worker& worker);
   void dismiss(Worker& worker);

@@ -7,6 +7,7 @@
 #include <boost/asio/buffer.hpp>
 #include <cerrno>
 
+#include "connections/watched.h"
 #include "kiln/wire/channel.h"
 #include "kiln/wire/json.h"
 
@@ -20,13 +21,15 @@ constexpr std::chrono::milliseconds kPause{100};  // from those that say too muc
 }  // namespace
 
 WorkerWords::WorkerWords(asio::io_context& io, const std::string& file, Log& log)
-    : rest_(io), ours_(io), lines_(file), log_(log), allowance_(kAtStart) {}
+    : io_(io), rest_(io), ours_(io), lines_(file), log_(log), allowance_(kAtStart) {}
 
 Result<void> WorkerWords::start() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return wire::errno_error(ErrorCode::kInternal, "pipe", errno);
-  ours_.assign(ends[0]);
   theirs_.reset(ends[1]);
+  auto ours = watched(io_, wire::UniqueFd(ends[0]));
+  if (!ours) return ours.error();
+  ours_ = std::move(*ours);
   listen();
   return {};
 }
@@ -67,7 +70,8 @@ void WorkerWords::stop() {
   rest_.cancel();
   hear();
   if (!partial_.empty()) line(std::exchange(partial_, {}));
-  ours_.close();
+  boost::system::error_code ignored;
+  ours_.close(ignored);
   theirs_.reset();
 }
 

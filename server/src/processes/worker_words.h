@@ -37,6 +37,7 @@ class WorkerWords {
   void take(std::string_view bytes);
   void line(const std::string& text);
 
+  asio::io_context& io_;
   asio::steady_timer rest_;
   asio::posix::stream_descriptor ours_;
   wire::UniqueFd theirs_;

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <new>
 #include <vector>
 
 #include "kiln/wire/json.h"
@@ -57,28 +58,35 @@ ZygoteProcess::ZygoteProcess(asio::io_context& io, const Config& config, std::sh
 
 ZygoteProcess::~ZygoteProcess() { stop(); }
 
-Result<void> ZygoteProcess::start(int words) {
+Result<void> ZygoteProcess::start(int words) try {
   auto pair = wire::make_channel_pair();
   if (!pair) return pair.error();
+  auto ours = watched(io_, std::move(pair->ours));
+  if (!ours) return ours.error();
+  auto socket = std::make_shared<FrameSocket>(io_, std::move(*ours), scratch_,
+                                              FrameSocket::Options{.limits = {.max_body = 0}, .accept_fds = true});
   auto pid = wire::spawn(zygote(config_, pair->theirs.get(), words));
   if (!pid) return pid.error();
   pid_ = *pid;
-  socket_ = std::make_shared<FrameSocket>(io_, std::move(pair->ours), scratch_,
-                                          FrameSocket::Options{.limits = {.max_body = 0}, .accept_fds = true});
+  socket_ = std::move(socket);
   socket_->start({.frame = [this](wire::Frame frame) { on_frame(std::move(frame)); },
                   .closed = [this](const CloseReason& reason) { on_closed(reason); }});
   return {};
+} catch (const std::bad_alloc&) {
+  stop();
+  return error(ErrorCode::kResourceExhausted, "out of memory");
 }
 
 void ZygoteProcess::spawn_worker(uint64_t worker, wire::UniqueFd worker_end, uint64_t memory_bytes, uint64_t jobs) {
   if (!socket_) return;
-  nlohmann::json limits = {{"memory_bytes", memory_bytes},
-                           {"cpu_seconds", config_.worker_cpu_seconds},
-                           {"max_jobs", jobs},
-                           {"max_rss_bytes", config_.worker_rss}};
+  // As text at once: nlohmann's destructor allocates, and ends the process where there is no memory.
+  const std::string limits = "{\"memory_bytes\":" + std::to_string(memory_bytes) +
+                             ",\"cpu_seconds\":" + std::to_string(config_.worker_cpu_seconds) +
+                             ",\"max_jobs\":" + std::to_string(jobs) +
+                             ",\"max_rss_bytes\":" + std::to_string(config_.worker_rss) + "}";
   socket_->send({.type = wire::Type::kSpawn,
                  .request_id = worker,
-                 .json = wire::dump(limits),
+                 .json = limits,
                  .fd = std::make_shared<const wire::UniqueFd>(std::move(worker_end))});
 }
 

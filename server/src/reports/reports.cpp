@@ -1,8 +1,8 @@
 // One report after the other.
 #include "reports/reports.h"
 
-#include <algorithm>
 #include <new>
+#include <span>
 
 #include "cache/thread_work.h"
 #include "kiln/wire/json.h"
@@ -10,50 +10,47 @@
 
 namespace kiln::server {
 
-void Reports::ask(Format format, size_t last, Done done) {
-  waiting_.push_back({format, last, std::move(done)});
+void Reports::ask(uint64_t owner, WantedReport wanted, Done done) {
+  asked_.take(owner, 1);
+  try {
+    line_.push({owner, wanted, std::move(done)});
+  } catch (const std::bad_alloc&) {
+    asked_.give_back(owner, 1);
+    throw;
+  }
   next();
 }
 
 void Reports::next() {
-  if (waiting_.empty() || std::exchange(busy_, true)) return;
+  if (line_.empty() || busy_) return;
   asio::post(io_, [this] { make(); });
-}
-
-// Those that want what the first one wants.
-std::vector<Reports::Done> Reports::take_alike() {
-  std::vector<Done> out;
-  const Format format = waiting_.front().format;
-  const size_t last = waiting_.front().last;
-  std::erase_if(waiting_, [&](Wanted& wanted) {
-    if (wanted.format != format || wanted.last != last) return false;
-    out.push_back(std::move(wanted.done));
-    return true;
-  });
-  return out;
+  busy_ = true;
 }
 
 // What may be copied quickly is; the rest is done where the text is made.
-Reports::Writer Reports::gather(const Wanted& wanted) const {
-  if (wanted.format == Format::kTrace) {
+Reports::Writer Reports::gather(WantedReport wanted) const {
+  if (wanted.format == WantedReport::kTrace) {
     return [moment = history_.moment(), last = wanted.last] { return wire::dump(trace_of(moment, last)); };
   }
   auto figures = std::make_shared<const nlohmann::json>(stats_());
-  if (wanted.format == Format::kPrometheus) return [figures] { return prometheus_text(*figures); };
+  if (wanted.format == WantedReport::kPrometheus) return [figures] { return prometheus_text(*figures); };
   return [figures] { return wire::dump(*figures); };
 }
 
 void Reports::make() {
-  Writer write;
+  std::vector<Asked> asked = line_.take();
   try {
-    write = gather(waiting_.front());
+    write(gather(asked.front().wanted), asked);
   } catch (const std::bad_alloc&) {
-    write = []() -> std::string { throw std::bad_alloc(); };
+    answer(nullptr, std::move(asked));
   }
-  post_work(writer_, [this, write = std::move(write), asked = take_alike()] {
+}
+
+void Reports::write(Writer writer, const std::vector<Asked>& asked) {
+  post_work(writer_, [this, writer = std::move(writer), asked] {
     SharedBytes bytes;
     try {
-      const std::string text = write();
+      const std::string text = writer();
       const auto view = std::as_bytes(std::span(text));
       bytes = std::make_shared<const Bytes>(view.begin(), view.end());
     } catch (const std::bad_alloc&) {
@@ -63,15 +60,16 @@ void Reports::make() {
 }
 
 // One after the other, as they are gathered: a trace has megabytes, and each of them goes into a socket.
-void Reports::answer(const SharedBytes& text, std::vector<Done> asked) {
+void Reports::answer(const SharedBytes& text, std::vector<Asked> asked) {
   if (asked.empty()) {
     busy_ = false;
     return next();
   }
-  const Done done = std::move(asked.back());
+  const Asked one = std::move(asked.back());
   asked.pop_back();
+  asked_.give_back(one.owner, 1);
   asio::post(io_, [this, text, asked = std::move(asked)]() mutable { answer(text, std::move(asked)); });
-  done(text);
+  one.done(text);
 }
 
 }  // namespace kiln::server

@@ -39,9 +39,7 @@ void Scheduler::on_outcome(const JobPtr& job, JobOutcome outcome) {
     settle(job, std::move(outcome));
   } catch (const std::bad_alloc&) {
     if (job->state != Job::State::kRunning) return;
-    Error failure = error(ErrorCode::kResourceExhausted, "the daemon has no memory for what was compiled");
-    failure.retryable = true;
-    finish(job, failure);
+    finish(job, memory_error("for what was compiled"));
   }
 }
 

@@ -226,6 +226,12 @@ Error Scheduler::full_error(const std::string& message) const {
   return full;
 }
 
+Error Scheduler::memory_error(const std::string& what) {
+  Error out = error(ErrorCode::kResourceExhausted, "the daemon has no memory " + what);
+  out.retryable = true;
+  return out;
+}
+
 Error Scheduler::no_worker_error(const std::string& why) const {
   Error out = full_error("no worker could be had for the compile: " + why);
   out.retry_after_ms = static_cast<uint32_t>(kRetryWorkers.count());
@@ -245,10 +251,16 @@ void Scheduler::pump() {
     bool with_background = pool_.size() == 1 || background_running_ + 1 < pool_.size();
     JobPtr job = queue_.pop(std::chrono::steady_clock::now(), with_background);
     if (!job) return verifier_.pump();
-    run(job);
+    try {
+      run(job);
+    } catch (const std::bad_alloc&) {
+      if (job->priority == wire::Priority::kBackground) --background_running_;
+      finish(job, memory_error("to ask a worker for the compile"));
+    }
   }
 }
 
+// Throws where there is no memory for it; then no worker has it.
 void Scheduler::run(const JobPtr& job) {
   job->state = Job::State::kRunning;
   job->started_at = std::chrono::steady_clock::now();

@@ -85,6 +85,7 @@ class Scheduler {
   uint64_t memory_of(uint64_t asked) const;
   std::vector<JobPtr> queued() const;
   bool queue_full(const Job& job) const;
+  static Error memory_error(const std::string& what);
   Error no_worker_error(const std::string& why) const;
   Error full_error(const std::string& message) const;
 

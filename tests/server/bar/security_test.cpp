@@ -293,5 +293,29 @@ TEST_F(BarSecurity, Statement31LiesCostNoMemory) {
          sent, refused, static_cast<int>(grown / 1024), silent_ms);
 }
 
+// Whoever uses up the user's watches of epoll keeps others out as long as it has them, and ends nobody.
+TEST_F(BarSecurity, Statement42WithoutWatchesConnectionsAreRefused) {
+  const std::string none = temp_ / "no_watches";
+  ::setenv("LD_PRELOAD", KILN_TEST_FEW_WATCHES, 1);
+  allow_preloading();
+  ::setenv("KILN_TEST_NO_WATCHES", none.c_str(), 1);
+  start({"--workers", "1"});
+  ::unsetenv("LD_PRELOAD");
+  ::unsetenv("KILN_TEST_NO_WATCHES");
+  auto daemon = connect();
+  ASSERT_TRUE(daemon->ping());
+  const size_t before = open_descriptors(daemon_.pid());
+  std::ofstream(none).close();
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(RawPeer(runtime()).closed());
+  auto miss = daemon->compile(order("bytes"));
+  ASSERT_FALSE(miss);
+  EXPECT_EQ(miss.error().code, ErrorCode::kResourceExhausted) << miss.error().message;
+  EXPECT_EQ(open_descriptors(daemon_.pid()), before);
+  std::filesystem::remove(none);
+  EXPECT_TRUE(connect()->ping());
+  EXPECT_TRUE(daemon->compile(order("bytes")));
+  EXPECT_EQ(stats()["rejected_total"]["watches"], 3);
+}
+
 }  // namespace
 }  // namespace kiln::service_test

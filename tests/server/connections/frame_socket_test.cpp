@@ -1,6 +1,7 @@
 // The daemon's side of a connection whose peer does not read, asks for too much, or does not end what it begins.
 #include "connections/frame_socket.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -11,6 +12,7 @@
 #include <deque>
 
 #include "kiln/wire/channel.h"
+#include "shortage.h"
 
 namespace kiln::server {
 namespace {
@@ -39,7 +41,8 @@ struct Stalled {
 
   explicit Stalled(FrameSocket::Options options) {
     if (options.owner != 0) options.shares = &shares;
-    socket = std::make_shared<FrameSocket>(io, std::move(ends.ours), std::make_shared<Bytes>(4096), options);
+    socket = std::make_shared<FrameSocket>(io, watched(io, std::move(ends.ours)).value(), std::make_shared<Bytes>(4096),
+                                           options);
     socket->start({.frame = [](const wire::Frame&) {}, .closed = [this](const CloseReason& why) { closed = why; }});
   }
   void send(size_t size) {
@@ -140,6 +143,24 @@ TEST(FrameSocket, AFailingSendTellsItsOwnerLater) {
   EXPECT_EQ(peer.closed->kind, CloseReason::kIo);
 }
 
+// It has closed already, and its owner keeps a place for it until it hears.
+TEST(FrameSocket, AFailureIsToldWithoutMemory) {
+  Stalled peer({});
+  peer.ends.theirs.reset();
+  bool has_thrown = false;
+  {
+    const service_test::NoMemory none;
+    try {
+      peer.io.poll();
+    } catch (const std::bad_alloc&) {
+      has_thrown = true;
+    }
+  }
+  EXPECT_FALSE(has_thrown);
+  EXPECT_FALSE(peer.socket->open());
+  EXPECT_TRUE(peer.closed);
+}
+
 // One that its owner closes meanwhile says nothing.
 TEST(FrameSocket, AClosedOneSaysNothingOfAFailureBefore) {
   Stalled peer({});
@@ -168,7 +189,7 @@ struct Peers {
     options.shares = &shares;
     Peer& peer = all.emplace_back();
     peer.end = std::move(ends.theirs);
-    peer.socket = std::make_shared<FrameSocket>(io, std::move(ends.ours), scratch, options);
+    peer.socket = std::make_shared<FrameSocket>(io, watched(io, std::move(ends.ours)).value(), scratch, options);
     peer.socket->start({.frame =
                             [&peer, frame](wire::Frame got) {
                               ++peer.frames;
@@ -319,7 +340,8 @@ TEST(FrameSocket, AChildOfTheDaemonsTakesTurns) {
   Peers peers;
   size_t greedy = 0, before = SIZE_MAX;
   auto ends = wire::make_channel_pair().value();
-  auto child = std::make_shared<FrameSocket>(peers.io, std::move(ends.ours), peers.scratch, FrameSocket::Options{});
+  auto child = std::make_shared<FrameSocket>(peers.io, watched(peers.io, std::move(ends.ours)).value(), peers.scratch,
+                                             FrameSocket::Options{});
   child->start({.frame =
                     [&](const wire::Frame&) {
                       ++greedy;
@@ -344,7 +366,7 @@ TEST(FrameSocket, AChildOfTheDaemonsTakesTurns) {
 TEST(FrameSocket, WhatAFrameLeavesToDoComesBeforeTheNext) {
   Peers peers;
   auto ends = wire::make_channel_pair().value();
-  auto socket = std::make_shared<FrameSocket>(peers.io, std::move(ends.ours), peers.scratch,
+  auto socket = std::make_shared<FrameSocket>(peers.io, watched(peers.io, std::move(ends.ours)).value(), peers.scratch,
                                               FrameSocket::Options{.shares = &peers.shares, .owner = 1});
   std::string seen;
   int left = 0, held = 2;
@@ -373,6 +395,18 @@ TEST(FrameSocket, WhatAFrameLeavesToDoComesBeforeTheNext) {
   EXPECT_TRUE(run_until(peers.io, [&] { return seen.size() >= 14 && socket->quiet(); }));
   EXPECT_EQ(seen, "fp..ppfpppfppp");
   socket->close();
+}
+
+TEST(Watched, WithoutWatchesADescriptorIsRefusedAndClosed) {
+  asio::io_context io;
+  auto ends = wire::make_channel_pair().value();
+  const int number = ends.ours.get();
+  {
+    const service_test::NoWatches none;
+    EXPECT_FALSE(watched(io, std::move(ends.ours)));
+  }
+  EXPECT_EQ(::fcntl(number, F_GETFD), -1);
+  EXPECT_TRUE(watched(io, std::move(ends.theirs)));
 }
 
 TEST(Turns, EachProcessHasOneInARound) {

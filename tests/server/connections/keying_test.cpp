@@ -87,7 +87,8 @@ class LargeRequests : public ::testing::Test {
     auto ends = wire::make_channel_pair().value();
     ::fcntl(ends.theirs.get(), F_SETFL, O_NONBLOCK);
     Peer peer{std::move(ends.theirs),
-              std::make_shared<server::ClientConnection>(services_, next_++, std::move(ends.ours), scratch_)};
+              std::make_shared<server::ClientConnection>(services_, next_++,
+                                                         server::watched(io_, std::move(ends.ours)).value(), scratch_)};
     peer.connection->start();
     wire::Hello hello;
     hello.client_name = "test";

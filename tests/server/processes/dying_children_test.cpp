@@ -4,9 +4,9 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include <boost/asio/io_context.hpp>
 #include <fstream>
 
+#include "child_owner.h"
 #include "processes/tuner_process.h"
 #include "processes/worker_pool.h"
 #include "service_fixture.h"
@@ -25,24 +25,8 @@ void kill_only_child() {
   ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(children[0]), &info, WEXITED | WNOWAIT), 0);
 }
 
-struct Owner {
-  TempDir temp;
-  boost::asio::io_context io;
-  server::Config config;
-  server::Log log{temp / "log", "info"};
-  server::Metrics metrics;
-  std::shared_ptr<Bytes> scratch = std::make_shared<Bytes>(4096);
-
-  // Runs what is due until it is so.
-  bool run_until(const std::function<bool()>& condition) {
-    const auto deadline = std::chrono::steady_clock::now() + kPatience;
-    while (!condition() && std::chrono::steady_clock::now() < deadline) io.run_one_for(100ms);
-    return condition();
-  }
-};
-
 TEST(DyingChildren, AJobForAZygoteThatHasJustDiedIsAnswered) {
-  Owner owner;
+  ChildOwner owner;
   owner.config.worker_path = KILN_TEST_WORKER;
   owner.config.workers = 1;
   server::WorkerPool pool(owner.io, owner.config, owner.scratch, owner.log, owner.metrics);
@@ -64,7 +48,7 @@ TEST(DyingChildren, AJobForAZygoteThatHasJustDiedIsAnswered) {
 }
 
 // A tuner that reads nothing, with requests of two clients.
-struct TunerWithRequests : Owner {
+struct TunerWithRequests : ChildOwner {
   server::History history{"test"};
   std::unique_ptr<server::TunerProcess> tuner;
   std::map<uint64_t, std::string> answers;  // by client

@@ -441,6 +441,28 @@ TEST_F(IsolationTest, AWorkerProgramThatHangsAsItStartsIsSaidAndReplaced) {
   EXPECT_TRUE(eventually([&] { return daemon->compile(order("bytes", 9, "back")).ok(); }));
 }
 
+// One that stops after its hello: a worker that it was to fork is not forked, or one that has died is not said to have.
+TEST_F(IsolationTest, AZygoteThatStopsIsSaidAndReplaced) {
+  start({"--workers", "1", "--hello-timeout", "0.5"});
+  auto daemon = connect();
+  auto stop_zygote = [&] { ::kill(descendants(daemon_.pid()).at(0), SIGSTOP); };
+  auto compiles = [&](const std::string& salt) {
+    auto made = daemon->compile(order("bytes", 64, salt), {.deadline_ms = 30'000});
+    EXPECT_TRUE(made) << made.error().message;
+  };
+  stop_zygote();
+  compiles("first");
+  EXPECT_EQ(stats()["zygote_restarts_total"], 1);
+  stop_zygote();
+  compiles("second");
+  EXPECT_EQ(stats()["zygote_restarts_total"], 1) << "the worker that there is needs none";
+  const auto worker = stats()["worker_list"][0]["pid"].get<pid_t>();
+  ASSERT_GT(worker, 0);
+  ::kill(worker, SIGKILL);
+  compiles("third");
+  EXPECT_EQ(stats()["zygote_restarts_total"], 2);
+}
+
 // A machine that stands still for longer than a zygote has to greet: neither the daemon nor the zygote was at fault.
 TEST_F(IsolationTest, AStandstillOfTheMachineIsNoWorkerThatHangs) {
   const std::string worker = temp_ / "kiln-worker", still = temp_ / "still";
