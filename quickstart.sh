@@ -12,9 +12,11 @@ install_missing $KILN_BUILD_PACKAGES
 configure release -DKILN_BUILD_TESTS=OFF >build.log 2>&1 || { cat build.log >&2; exit 1; }
 rm -f build.log
 echo "Building (release)…"
-build_targets release kiln kilnd kiln-worker kiln-quickstart
+build_targets release kilnd kiln-worker kiln-quickstart
 build/release/bin/kiln-quickstart "$@"
 
+printf '\nBuilding the command…\n'
+build_targets release kiln
 printf '\nA graph of tensors, one step of training (dsl/graph/examples/mlp_step.kg), compiled and run…\n'
 build/release/bin/kiln graph bench dsl/graph/examples/mlp_step.kg --size batch=256
 
