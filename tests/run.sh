@@ -32,6 +32,8 @@ if [ "${1:-}" = --package ]; then
 fi
 if [ "${1:-}" = --long ]; then
   export KILN_TEST_ALL=1 KILN_KERNELS_FULL=1 KILN_MATH_EXHAUSTIVE=1 KILN_AUTOTUNE_FULL=1 KILN_TEST_GROWTH=1
+  # Beside PyTorch where this Python has it, or one that is named.
+  [ -n "${KILN_PYTORCH:-}" ] || ! python3 -c 'import torch' 2>/dev/null || export KILN_PYTORCH=python3
   export KILN_RANDOM_KERNELS=${KILN_RANDOM_KERNELS:-1700} KILN_FUZZ_SECONDS=${KILN_FUZZ_SECONDS:-600}
   set -- --timeout 7200 "${@:2}"
 fi

@@ -89,6 +89,29 @@ TEST_F(GraphFile, DrawSaysWhatItCannot) {
   EXPECT_FALSE(exists("g.svg"));
 }
 
+// By a program in Graphviz' place, which says what it was given, and then fails.
+TEST_F(GraphFile, DrawTakesWhatGraphvizMakesOfIt) {
+  const std::string before = std::getenv("PATH");
+  std::filesystem::create_directory(path("bin"));
+  ::setenv("PATH", (path("bin") + ":/usr/bin:/bin").c_str(), 1);
+  const auto draw_by = [&](const std::string& script, const std::string& out) {
+    write("bin/dot", "#!/bin/sh\n" + script);
+    std::filesystem::permissions(path("bin/dot"), std::filesystem::perms::owner_all);
+    return kiln({"graph", "draw", "g.kg", "-o", out});
+  };
+  const std::string script = R"([ "$1 $2" = "-Tsvg -o" ] && { echo "<svg>"; cat "$4"; echo "</svg>"; } > "$3")";
+  const Outcome svg = draw_by(script, "g.svg"), page = draw_by(script, "g.html"),
+                failed = draw_by("echo half > \"$3\"; exit 3", "other.svg");
+  ::setenv("PATH", before.c_str(), 1);
+  EXPECT_EQ(svg.code, 0) << svg.errors;
+  EXPECT_TRUE(read("g.svg").starts_with("<svg>\ndigraph \"g\" {")) << read("g.svg");
+  EXPECT_EQ(page.code, 0) << page.errors;
+  EXPECT_NE(read("g.html").find("<svg>"), std::string::npos);
+  EXPECT_EQ(failed.code, 1);
+  EXPECT_NE(failed.errors.find("dot"), std::string::npos) << failed.errors;
+  EXPECT_FALSE(exists("other.svg"));
+}
+
 // The program of a directory that others can write to is passed over, and said.
 TEST_F(GraphFile, DrawStartsNobodyElsesProgram) {
   const std::string shared = path("shared"), before = std::getenv("PATH");
