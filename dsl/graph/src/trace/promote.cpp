@@ -259,21 +259,51 @@ std::vector<Tensor> promote_and_broadcast(Trace& trace, OperandList operands, st
 
 namespace {
 
-// Whether they are tensors of one type, so that nothing is to be done.
-bool alike(Trace& trace, OperandList operands) {
-  if (operands.size() > 3 || !operands[0]->is_tensor() || !trace.knows(operands[0]->tensor())) return false;
-  const TypeId type = trace.type_id(operands[0]->tensor());
-  return std::all_of(operands.begin() + 1, operands.end(), [&](const Operand* operand) {
-    return operand->is_tensor() && trace.knows(operand->tensor()) && trace.type_id(operand->tensor()) == type;
-  });
+constexpr size_t kMostAlike = 3;
+
+// The type that all tensors have; none where they differ, or where what is beside them is no number.
+std::optional<TypeId> type_of_all(Trace& trace, OperandList operands) {
+  std::optional<TypeId> type;
+  if (operands.size() > kMostAlike) return std::nullopt;
+  for (const Operand* operand : operands) {
+    if (is_number(*operand) && !operand->is_dim()) continue;
+    if (!operand->is_tensor() || !trace.knows(operand->tensor())) return std::nullopt;
+    const TypeId own = trace.type_id(operand->tensor());
+    if (type.value_or(own) != own) return std::nullopt;
+    type = own;
+  }
+  return type;
+}
+
+// The common case: tensors of one type, and numbers that are values of it. Leaves `out` invalid where it is another.
+bool take_alike(Trace& trace, OperandList operands, std::optional<ElementType> wanted,
+                std::array<Tensor, kMostAlike>& out) {
+  const auto type = type_of_all(trace, operands);
+  if (!type) return false;
+  const ElementType element = trace.graph().types[*type].element;
+  if (wanted && *wanted != element) return false;
+  std::array<std::optional<Literal>, kMostAlike> literals;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i]->is_tensor()) {
+      out[i] = operands[i]->tensor();
+      continue;
+    }
+    literals[i] = literal_of(*operands[i], element);
+    if (!literals[i]) return false;
+  }
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (!literals[i]) continue;
+    AttrList attrs = {element, trace.graph().types[*type].shape, *literals[i]};
+    out[i] = trace.emit(TensorOp::kFull, {}, std::move(attrs), operands[0]->loc());
+  }
+  return true;
 }
 
 Tensor emit_elementwise(TensorOp op, OperandList operands, AttrList attrs, std::optional<ElementType> type) {
   Trace& trace = *Trace::current();
   const SourceLocation& loc = operands[0]->loc();
-  if (alike(trace, operands) && (!type || trace.type(operands[0]->tensor()).element == *type)) {
-    std::array<Tensor, 3> same;
-    for (size_t i = 0; i < operands.size(); ++i) same[i] = operands[i]->tensor();
+  std::array<Tensor, kMostAlike> same;
+  if (take_alike(trace, operands, type, same)) {
     return trace.emit(op, std::span(same.data(), operands.size()), std::move(attrs), loc);
   }
   const std::vector<Tensor> tensors = promote_and_broadcast(trace, operands, info(op).name, type);
