@@ -47,7 +47,7 @@ int fail(const std::string& message) {
 
 // A file that was opened before the compile, which may fail, and has what it had until now.
 bool replace(int file, std::span<const std::byte> bytes) {
-  (void)!::ftruncate(file, 0);
+  if (::ftruncate(file, 0) != 0 && errno != EINVAL) return false;  // EINVAL: a device or a pipe, which has no length
   while (!bytes.empty()) {
     const ssize_t size = ::write(file, bytes.data(), bytes.size());
     if (size < 0 && errno == EINTR) continue;
