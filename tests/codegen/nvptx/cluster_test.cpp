@@ -6,6 +6,7 @@
 #include "harness.h"
 #include "kiln/dsl/kernel.h"
 #include "kiln/dsl/kernels.h"
+#include "nvptx/aligned_facts.h"
 #include "triangle.h"
 
 namespace kiln::test {
@@ -17,13 +18,8 @@ using lang::i32;
 using lang::Ptr;
 using lang::Value;
 
-// With aligned pointers and extents that are multiples of 16.
 LaunchSequence launches_of(const dsl::Kernel& kernel, const dsl::ConstexprValues& config) {
-  dsl::Facts facts;
-  for (const dsl::Param& param : kernel.params) {
-    facts.push_back(param.type.pointer ? dsl::ParamFact::kAlign16 : dsl::ParamFact::kMultiple16);
-  }
-  const auto artifact = compile(kernel, config, facts, "cuda:sm_90a", "ptx");
+  const auto artifact = compile(kernel, config, aligned_facts(kernel), "cuda:sm_90a", "ptx");
   EXPECT_TRUE(artifact.ok()) << artifact.error().message;
   if (!artifact) return {};
   auto sequence = client::gpu::parse_launches(kernel, artifact->metadata);

@@ -7,6 +7,7 @@
 #include "harness.h"
 #include "kiln/dsl/kernel.h"
 #include "kiln/dsl/kernels.h"
+#include "nvptx/aligned_facts.h"
 #include "triangle.h"
 
 namespace kiln::test {
@@ -29,11 +30,7 @@ struct Code {
 };
 
 Code code_of(const dsl::Kernel& kernel, const dsl::ConstexprValues& config) {
-  dsl::Facts facts;
-  for (const dsl::Param& param : kernel.params) {
-    facts.push_back(param.type.pointer ? dsl::ParamFact::kAlign16 : dsl::ParamFact::kMultiple16);
-  }
-  const auto artifact = compile(kernel, config, facts, "cuda:sm_90a", "ptx");
+  const auto artifact = compile(kernel, config, aligned_facts(kernel), "cuda:sm_90a", "ptx");
   EXPECT_TRUE(artifact.ok()) << artifact.error().message;
   if (!artifact) return {};
   const abi::Device& device = *artifact->metadata.device;

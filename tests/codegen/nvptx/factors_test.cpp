@@ -4,6 +4,7 @@
 
 #include "harness.h"
 #include "kiln/dsl/kernels.h"
+#include "nvptx/aligned_facts.h"
 
 namespace kiln::test {
 namespace {
@@ -13,14 +14,6 @@ namespace lang = dsl::lang;
 size_t count_of(const std::string& text, const std::string& what) {
   size_t out = 0;
   for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++out;
-  return out;
-}
-
-dsl::Facts aligned_facts(const dsl::Kernel& kernel) {
-  dsl::Facts out;
-  for (const dsl::Param& param : kernel.params) {
-    out.push_back(param.type.pointer ? dsl::ParamFact::kAlign16 : dsl::ParamFact::kMultiple16);
-  }
   return out;
 }
 

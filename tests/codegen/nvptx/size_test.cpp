@@ -5,6 +5,7 @@
 #include "gpu/block/launch_shape.h"
 #include "kiln/dsl/kernels.h"
 #include "kiln/dsl/library_names.h"
+#include "nvptx/aligned_facts.h"
 #include "sized_kernels.h"
 
 namespace kiln::test {
@@ -47,11 +48,7 @@ TEST(SizeOnNvidia, ManyParametersLeaveNoRoomForMaps) {
   std::string text = dsl::print(product);
   text.insert(text.find('(') + 1, more);
   for (const auto& [kernel, maps] : {std::pair(product, 3u), {parse_kernel(text), 0u}}) {
-    dsl::Facts facts;
-    for (const dsl::Param& param : kernel.params) {
-      facts.push_back(param.type.pointer ? dsl::ParamFact::kAlign16 : dsl::ParamFact::kMultiple16);
-    }
-    const auto artifact = compile(kernel, {}, facts, kHopper, "asm");
+    const auto artifact = compile(kernel, {}, aligned_facts(kernel), kHopper, "asm");
     ASSERT_TRUE(artifact.ok()) << artifact.error().message;
     EXPECT_EQ(artifact->metadata.device->tensor_maps.size(), maps);
   }
