@@ -5,7 +5,7 @@ Checked are: links and anchors of README.md, docs/ and tests/README.md; pages th
 (docs/use/cli.md) or pages name by file (cli.md); that each page is in the index docs/README.md; and that no sentence of
 docs/use and docs/inside has more than LONGEST words. What docs/glossary.md says is to be renamed is there: who renames
 takes its line away. Files and members that pages of docs/inside name exist, and what the glossary's terms are called in
-code; so do the tests of GoogleTest that any page names.
+code; so do the tests of GoogleTest that any page names. docs/use/cli.md names the processors of targets.def, all of them.
 """
 import fnmatch
 import pathlib
@@ -156,6 +156,18 @@ def gone_tests(root, pages):
                     yield f"{page.relative_to(root)}:{number}: no test is called {suite}.{name}"
 
 
+def other_processors(root):
+    """GPUs that the compiler knows and the table of targets does not, and the other way round."""
+    rows = (root / "dsl/include/kiln/target/targets.def").read_text(encoding="utf-8")
+    known = set(re.findall(r'^KILN_(?:NVIDIA|AMD)_GPU\("(\w+)"', rows, re.MULTILINE))
+    table = re.findall(r"^\| (`(?:cuda:sm_|amd:gfx)[^|]*)\|", (root / "docs/use/cli.md").read_text(encoding="utf-8"), re.MULTILINE)
+    named = {name.split(":")[-1] for row in table for name in re.findall(r"`([^`]*)`", row)}
+    for name in sorted(known - named):
+        yield f"docs/use/cli.md does not name the target {name}"
+    for name in sorted(named - known):
+        yield f"docs/use/cli.md: no target is called {name}"
+
+
 def main(root):
     pages = sorted((root / "docs").rglob("*.md"))
     failures = []
@@ -175,6 +187,7 @@ def main(root):
         if page.relative_to(root).as_posix().startswith(("docs/use/", "docs/inside/")):
             failures += long_sentences(root, page)
     failures += gone_names(root)
+    failures += other_processors(root)
     failures += gone_tests(root, [*pages, root / "README.md", root / "tests/README.md"])
     if len(pages) < 10:
         failures.append("too few pages")

@@ -15,6 +15,8 @@ SOUND = {
     "tests/README.md": "# T\n\ndocs/use/page0.md has it.\n",
     "docs/glossary.md": "# W\n\n## To be renamed\n\n| from | to | names |\n|---|---|---|\n| old | new | `old_name`, `old.cpp`, `kOld*` |\n",
     "codegen/old.cpp": "int old_name = kOldest;  // docs/use/page1.md\n",
+    "docs/use/cli.md": "# C\n\n| target | code for |\n|---|---|\n| `cuda:sm_1` `sm_2a` | N |\n| `amd:gfx3` | A |\n",
+    "dsl/include/kiln/target/targets.def": 'KILN_NVIDIA_GPU("sm_1", 1)\nKILN_NVIDIA_GPU("sm_2a", 2)\nKILN_AMD_GPU("gfx3", 3)\n',
 } | {f"docs/use/page{number}.md": "# P\n\n## A *part* of it\n\nA short sentence. Another one, of page0.md.\n\n    [code](is/no/link.md)\n"
      for number in range(10)}
 
@@ -76,6 +78,13 @@ class DocsTest(unittest.TestCase):
         self.assertEqual(self.words_of({"docs/glossary.md": table % "`old_name()`" + renames}), "")
         self.assertEqual(self.words_of({"docs/glossary.md": table % "`gone_name()`, `Old::gone`" + renames}),
                          "docs/glossary.md:5: nothing is called gone_name()\ndocs/glossary.md:5: nothing is called Old::gone")
+
+    def test_a_target_that_the_table_lacks_and_one_that_is_gone(self):
+        targets = "dsl/include/kiln/target/targets.def"
+        self.assertEqual(self.words_of({targets: SOUND[targets] + 'KILN_AMD_GPU("gfx950", 9)\n'}),
+                         "docs/use/cli.md does not name the target gfx950")
+        self.assertEqual(self.words_of({targets: SOUND[targets].replace('sm_2a', 'sm_2')}),
+                         "docs/use/cli.md does not name the target sm_2\ndocs/use/cli.md: no target is called sm_2a")
 
     def test_a_test_that_is_gone(self):
         tests = {"tests/old_test.cpp": "TEST(Old, Works) {}\nTEST_F(OldToo,\n       WorksLong) {}\n"}
