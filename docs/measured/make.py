@@ -125,13 +125,14 @@ def chart_block(_):
     cpu, gpu = results("cpu_epyc_large"), results("gpu_h200")
     ratios = [[row[key] for row in rows] for (_, rows), key in ((cpu, "ratio_2t"), (gpu, "ratio"))]
     behind = [[1 - value for value in values if value < 1] for values in ratios]
-    counts = [f"{len(lost)} of {len(values)} rows (by {100 * statistics.median(lost):.0f} % in the median, "
-              f"{100 * max(lost):.0f} % at most)" for lost, values in zip(behind, ratios)]
+    counts = [f"{len(lost)} of {len(values)} rows, by {100 * statistics.median(lost):.0f} % in the median and "
+              f"{100 * max(lost):.0f} % at most" for lost, values in zip(behind, ratios)]
     return (
         "![Time of the fastest peer over ours, ten kernels](docs/measured/chart.svg)\n\n"
         f"*Time of the fastest peer over ours, interleaved medians, results checked. CPU: `{cpu[0]['command'][0]}` on an AMD EPYC with "
-        f"AVX-512, {cpu[0]['date']}. GPU: `{gpu[0]['command'][0]}` on an H200, {gpu[0]['date']}.* Kiln is slower than its fastest\n"
-        f"peer in {counts[0]} of the CPU's list, and in {counts[1]} of the GPU's.\n"
+        f"AVX-512, {cpu[0]['date']}. GPU: `{gpu[0]['command'][0]}` on an H200, {gpu[0]['date']}.*\n"
+        f"On the CPU's list Kiln is slower than its fastest peer in {counts[0]}. "
+        f"On the GPU's it is in {counts[1]}.\n"
         "All rows: [CPU](docs/measured/cpu.md), [GPU](docs/measured/gpu.md), [service](docs/measured/service.md).\n")
 
 

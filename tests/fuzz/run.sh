@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# run.sh TARGET BUILD_DIR REGRESSIONS SECONDS: fuzzes one target (text, binary, frame, entry) for a while, from its seeds, its
-# regressions, the corpus of the tree and what earlier runs left. KILN_FUZZ_SECONDS in the environment says how long instead.
+# run.sh TARGET BUILD_DIR REGRESSIONS SECONDS: fuzzes one target (text, binary, frame, entry, graph_text, graph_binary, plan) for a
+# while, from its seeds, its regressions, the corpus of the tree and what earlier runs left. KILN_FUZZ_SECONDS in the environment
+# says how long instead.
 # A finding is kept in BUILD_DIR/findings/TARGET: a crash, a leak, a hang or a broken promise.
 set -euo pipefail
 target=$1 build=$2 regressions=$3 seconds=${KILN_FUZZ_SECONDS:-$4}
