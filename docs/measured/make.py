@@ -6,7 +6,7 @@ are the rows. A page has a block for each table,
 
     <!-- table NAME -->  …made from data/NAME.jsonl…  <!-- end -->
 
-README.md one for the chart and one for a sentence. Text between the marks is never edited by hand. `--check` writes nothing and fails
+README.md one for the chart, and it and models.md one for a sentence. Text between the marks is never edited by hand. `--check` writes nothing and fails
 where a page, or chart.svg, is not what this would write, and where no page shows a results file.
 """
 import json
@@ -136,15 +136,25 @@ def chart_block(_):
         "All rows: [CPU](docs/measured/cpu.md), [GPU](docs/measured/gpu.md), [service](docs/measured/service.md).\n")
 
 
-def first_compile(_):
+def first_compile():
     cold = [row["cold_ms"] for row in results("quickstart_epyc")[1] if row["cold_ms"] >= 5]  # others share an earlier compile
     ptx, _, code = results("gpu_latency")[1][:3]
     gpu = [ptx[kernel] + code[kernel] for kernel in ("add", "softmax", "matmul")]
     return f"- A first compile takes {min(cold):.0f} to {max(cold):.0f} ms on a CPU and {min(gpu)} to {max(gpu)} ms on a GPU.\n"
 
 
+def models_right():
+    sound = {stage: [row["right"] == row["whole"] == "yes" for row in results("models_gpu")[1] if row["stage"] == stage]
+             for stage in ("inference", "training")}
+    inference, training = (f"{sum(each)} of {len(each)}" for each in sound.values())
+    return f"On a GPU in bf16 inference of {inference} models is right and whole, and a training step of {training}.\n"
+
+
+SENTENCES = {"first_compile": first_compile, "models_right": models_right}
+
+
 def page_text(path):
-    make = {"table": table, "chart": chart_block, "sentence": first_compile}
+    make = {"table": table, "chart": chart_block, "sentence": lambda name: SENTENCES[name]()}
     return BLOCK.sub(lambda match: match[1] + make[match[2]](match[3]) + match[4], path.read_text(encoding="utf-8"))
 
 
