@@ -7,6 +7,7 @@
 #include "device_case.h"
 #include "fake_hip.h"
 #include "gpu/hip_api.h"
+#include "kiln/dsl/text.h"
 
 namespace kiln::test {
 namespace {
@@ -92,6 +93,22 @@ TEST_F(Hip, LaunchesWithPackedArguments) {
   EXPECT_EQ(std::memcmp(sent.params + 16, &a, sizeof a), 0);
   EXPECT_EQ(sent.params[24], 7);
   EXPECT_EQ(sent.bytes, 26u);
+}
+
+// Nothing reaches the runtime, also where there would be nothing to do.
+TEST_F(Hip, LaunchesThatBreakAConditionAreRefused) {
+  const auto kernel = dsl::parse(
+      "kernel row(%n: i32, %cols: i32) {\n  where le(cols, 64), \"a row must fit a block\"\n  grid [n, 1, 1]\n}\n",
+      "row.kiln");
+  ASSERT_TRUE(kernel.ok()) << kernel.error().message;
+  auto variant = loaded(*kernel, code_object(*kernel));
+  ASSERT_TRUE(variant);
+  const char* refused = "kernel `row`: le(cols, 64) is false (cols=65): a row must fit a block";
+  EXPECT_EQ(message(launch(*variant, *kernel, {scalar(3), scalar(65)})), refused);
+  EXPECT_EQ(message(launch(*variant, *kernel, {scalar(0), scalar(65)})), refused);
+  EXPECT_EQ(fake_hip_launches(), 0u);
+  EXPECT_EQ(message(launch(*variant, *kernel, {scalar(3), scalar(64)})), "");
+  EXPECT_EQ(fake_hip_launches(), 1u);
 }
 
 TEST_F(Hip, CodeGoesToTheDeviceItWasMadeFor) {
