@@ -3,8 +3,8 @@
 
 Checked are: links and anchors of README.md, docs/ and tests/README.md; pages that code, scripts and tests name by path
 (docs/use/cli.md) or pages name by file (cli.md); that each page is in the index docs/README.md; and that no sentence of
-docs/use and docs/inside has more than LONGEST words. What docs/glossary.md says is to be renamed is there: who renames
-takes its line away. Files and members that pages of docs/inside name exist, and what the glossary's terms are called in
+README.md, docs/use and docs/inside has more than LONGEST words. What docs/glossary.md says is to be renamed is there: who
+renames takes its line away. Files and members that pages of docs/inside name exist, and what the glossary's terms are called in
 code; so do the tests of GoogleTest that any page names. docs/use/cli.md names the processors of targets.def, all of them.
 """
 import fnmatch
@@ -183,8 +183,8 @@ def main(root):
     index = (root / "docs/README.md").read_text(encoding="utf-8")
     failures += [f"docs/README.md does not list {page.relative_to(root)}" for page in pages
                  if f"]({page.relative_to(root / 'docs')})" not in index and page != root / "docs/README.md"]
-    for page in pages:
-        if page.relative_to(root).as_posix().startswith(("docs/use/", "docs/inside/")):
+    for page in [root / "README.md", *pages]:
+        if page.relative_to(root).as_posix().startswith(("README.md", "docs/use/", "docs/inside/")):
             failures += long_sentences(root, page)
     failures += gone_names(root)
     failures += other_processors(root)

@@ -60,6 +60,7 @@ class DocsTest(unittest.TestCase):
             self.assertRegex(self.words_of({"docs/inside/page.md": f"# P\n\n{text}\n"}), r"^docs/inside/page\.md:3: \d+ words: A word[^\n]*$")
         self.assertEqual(self.words_of({"docs/inside/page.md": f"# P\n\nA {words[5:]}. And `{words} {words}` ends.\n"}), "")
         self.assertEqual(self.words_of({"docs/reference/page.md": f"# P\n\nA {words} end.\n"}), "")
+        self.assertIn("README.md:3: ", self.words_of({"README.md": f"# R\n\nA {words} end.\n"}))
 
     def test_a_rename_that_was_done(self):
         words = self.words_of({"codegen/old.cpp": "int new_name = kNewest;  // docs/use/page1.md\n"})
