@@ -20,6 +20,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kPatience = 120s;  // many times what a scenario takes
+// Less than a client waits for a reply, which ends some of what hangs.
+constexpr auto kPatienceWithForks = 25s;
 
 class Lifetime : public testing::TestWithParam<const char*> {
  protected:
@@ -39,7 +41,7 @@ class Lifetime : public testing::TestWithParam<const char*> {
   }
 
   // What it ended with; it is killed, with all that it forked, where it does not end.
-  std::string run(const std::string& scenario, int block) {
+  std::string run(const std::string& scenario, int block, std::chrono::seconds patience = kPatience) {
     const std::string errors = (directory_ / "errors").string();
     wire::Program program{.command = {LIFETIME_PROGRAM, scenario, std::to_string(block)},
                           .group = wire::ProcessGroup::kOwn};
@@ -48,7 +50,7 @@ class Lifetime : public testing::TestWithParam<const char*> {
                            {.number = 2, .path = errors, .flags = O_WRONLY | O_CREAT | O_APPEND}};
     auto pid = wire::spawn(program);
     if (!pid) return pid.error().message;
-    const auto status = wire::wait_for_exit(*pid, kPatience);
+    const auto status = wire::wait_for_exit(*pid, patience);
     if (!status) {
       ::kill(-*pid, SIGKILL);
       ::waitpid(*pid, nullptr, 0);
@@ -58,10 +60,10 @@ class Lifetime : public testing::TestWithParam<const char*> {
     return wire::exit_text(*status) + "\n" + std::string{std::istreambuf_iterator<char>(file), {}};
   }
   // Each time with other kernels.
-  void run_times(const std::string& scenario, int times) {
+  void run_times(const std::string& scenario, int times, std::chrono::seconds patience = kPatience) {
     if (::getenv("KILN_SOAK") != nullptr) times *= 20;
     for (int i = 0; i < times; ++i) {
-      const std::string end = run(scenario, 16 + 640 * i);
+      const std::string end = run(scenario, 16 + 640 * i, patience);
       ASSERT_EQ(end, "exit code 0\n") << scenario << ", run " << i;
     }
   }
@@ -137,7 +139,7 @@ TEST_P(Fork, LeavesBothAtWork) {
   GTEST_SKIP() << "the thread sanitizer allows the child of a process with threads none of its own";
 #endif
   ::setenv("LSAN_OPTIONS", "detect_leaks=0", 0);  // what threads hold that a child does not have is no leak
-  run_times(GetParam(), 2);
+  run_times(GetParam(), 2, kPatienceWithForks);
 }
 INSTANTIATE_TEST_SUITE_P(Of, Fork,
                          testing::Values("both_go_on", "the_child_launches", "the_childs_old_and_new_handles",

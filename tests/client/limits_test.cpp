@@ -85,7 +85,21 @@ class Limits : public testing::Test {
   pid_t stopped_ = 0;
 };
 
-void expect_late(const Result<std::unique_ptr<Connection>>& opened, const std::string& words) {
+// Many times the limits that the tests set, and as long as a machine may stand still, but less than any other limit
+// that would end a call for which these were forgotten: a reply's half a minute, a patient start's minute.
+constexpr auto kInTime = 20s;
+
+template <class Body>
+auto in_time(Body body) {
+  const auto begin = std::chrono::steady_clock::now();
+  auto out = body();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, kInTime);
+  return out;
+}
+
+void expect_late(const ConnectOptions& options, const std::string& words,
+                 wire::Deadline deadline = wire::Clock::time_point::max()) {
+  const auto opened = in_time([&] { return Connection::open(options, deadline); });
   ASSERT_FALSE(opened.ok());
   EXPECT_EQ(opened.error().code, ErrorCode::kDeadlineExceeded) << opened.error().message;
   EXPECT_NE(opened.error().message.find(words), std::string::npos) << opened.error().message;
@@ -114,10 +128,10 @@ TEST_F(Limits, AStoppedDaemonWithAFullBacklog) {
   stop(**daemon);
   {
     const auto crowd = fill_backlog(runtime());
-    expect_late(Connection::open(hurried()), "takes nobody in");
-    expect_late(Connection::open(patient(), std::chrono::steady_clock::now() + 100ms), "takes nobody in");
+    expect_late(hurried(), "takes nobody in");
+    expect_late(patient(), "takes nobody in", std::chrono::steady_clock::now() + 100ms);
     Client client({.connect = hurried()});
-    EXPECT_FALSE(client.get(kernels::vector_add<>()).ok());
+    EXPECT_FALSE(in_time([&] { return client.get(kernels::vector_add<>()); }).ok());
   }
   go_on();
   EXPECT_TRUE((*daemon)->ping().ok());
@@ -129,7 +143,7 @@ TEST_F(Limits, AStoppedDaemonThatCannotGreet) {
   auto daemon = Connection::open(patient());
   ASSERT_TRUE(daemon.ok()) << daemon.error().message;
   stop(**daemon);
-  expect_late(Connection::open(hurried()), "does not greet");
+  expect_late(hurried(), "does not greet");
   go_on();
   EXPECT_TRUE((*daemon)->ping().ok());
 }
@@ -149,13 +163,16 @@ TEST_F(Limits, CallsOfAStoppedDaemon) {
     callers.emplace_back([body] { EXPECT_EQ(body(), ErrorCode::kDeadlineExceeded); });
   };
   const auto code = [](const auto& result) { return result.ok() ? ErrorCode::kInternal : result.error().code; };
-  call([&] { return code((*daemon)->compile(*request, {.deadline_ms = 10})); });
-  call([&] { return code((*daemon)->fetch(*request, {.deadline_ms = 10})); });
-  call([&] { return code((*daemon)->tune(*request, waiting, {}, 10)); });
+  const auto hurry = [&](const std::function<ErrorCode()>& body) { call([body] { return in_time(body); }); };
+  hurry([&] { return code((*daemon)->compile(*request, {.deadline_ms = 10})); });
+  hurry([&] { return code((*daemon)->fetch(*request, {.deadline_ms = 10})); });
+  hurry([&] { return code((*daemon)->tune(*request, waiting, {}, 10)); });
   std::stop_source cancelled;
   cancelled.request_stop();
-  callers.emplace_back(
-      [&] { EXPECT_EQ(code((*daemon)->compile(*request, {.cancel = cancelled.get_token()})), ErrorCode::kCancelled); });
+  callers.emplace_back([&] {
+    const auto cancel = [&] { return code((*daemon)->compile(*request, {.cancel = cancelled.get_token()})); };
+    EXPECT_EQ(in_time(cancel), ErrorCode::kCancelled);
+  });
   if (::getenv("KILN_SOAK") != nullptr) {  // half a minute each, at the same time
     call([&] { return code((*daemon)->ping()); });
     call([&] { return code((*daemon)->stats()); });
@@ -172,7 +189,7 @@ TEST_F(Limits, CallsOfAStoppedDaemon) {
 TEST_F(Limits, ADaemonThatHangsWhileItStarts) {
   ConnectOptions options = hurried();
   options.kilnd_path = sleeping_kilnd();
-  expect_late(Connection::open(options), "did not become ready");
+  expect_late(options, "did not become ready");
   expect_none_asleep();
   EXPECT_TRUE(Connection::open(patient()).ok()) << "nothing is left that would keep another from starting";
 }
@@ -199,7 +216,7 @@ TEST_F(Limits, ADaemonThatHangsOverItsOptions) {
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
   ConnectOptions options = hurried();
   options.daemon_args = {"--config", fifo};
-  EXPECT_FALSE(Connection::open(options).ok());
+  EXPECT_FALSE(in_time([&] { return Connection::open(options); }).ok());
   EXPECT_TRUE(Connection::open(patient()).ok()) << "nothing is left that would keep another from starting";
 }
 
@@ -208,7 +225,7 @@ TEST_F(Limits, AChildOverAPipeThatHangs) {
   ConnectOptions options = hurried();
   options.runtime_dir = path("file");
   options.kilnd_path = sleeping_kilnd();
-  auto opened = Connection::open(options);
+  const auto opened = in_time([&] { return Connection::open(options); });
   ASSERT_FALSE(opened.ok());
   expect_none_asleep();
 }
@@ -219,7 +236,7 @@ TEST_F(Limits, AnotherThatStartsADaemonAndHangs) {
   ASSERT_TRUE(directory.ok());
   const wire::UniqueFd lock(::openat(directory->get(), wire::kSpawnLockName, O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   ASSERT_EQ(::flock(lock.get(), LOCK_EX | LOCK_NB), 0);
-  expect_late(Connection::open(hurried()), "another process has been starting kilnd for too long");
+  expect_late(hurried(), "another process has been starting kilnd for too long");
 }
 
 TEST_F(Limits, ManyThreadsOfAClientWaitForOneStart) {
@@ -231,7 +248,8 @@ TEST_F(Limits, ManyThreadsOfAClientWaitForOneStart) {
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&, i] {
       // Half of them wait less than the start may take.
-      auto fn = client.get(kernels::vector_add<>(), {.deadline_ms = i % 2 ? 50u : 0u});
+      const GetOptions waits{.deadline_ms = i % 2 ? 50u : 0u};
+      const auto fn = in_time([&] { return client.get(kernels::vector_add<>(), waits); });
       ASSERT_FALSE(fn.ok());
       EXPECT_EQ(fn.error().code, ErrorCode::kDeadlineExceeded) << fn.error().message;
     });
@@ -247,11 +265,11 @@ TEST_F(Limits, FifosInThePlaceOfFiles) {
   for (const char* name : {"kilnd.stderr", "kilnd.v1.spawn.lock"}) {
     ASSERT_EQ(::mkfifoat(directory->get(), name, 0600), 0);
   }
-  (void)Connection::open(hurried());
+  (void)in_time([&] { return Connection::open(hurried()); });
   ConnectOptions options = hurried();
   options.kilnd_path = path("fifo");
   ASSERT_EQ(::mkfifo(options.kilnd_path.c_str(), 0700), 0);
-  EXPECT_FALSE(Connection::open(options).ok());
+  EXPECT_FALSE(in_time([&] { return Connection::open(options); }).ok());
   EXPECT_EQ(wire::read_build_id(options.kilnd_path), "");
 }
 
