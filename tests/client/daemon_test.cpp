@@ -253,6 +253,35 @@ TEST_F(Compiled, AheadForAMachineThatIsNotHere) {
   EXPECT_FALSE(client.compile(kernels::vector_add<>(), {.target = "interp"}).ok());
 }
 
+// As docs/use/authoring.md has it: what is written to files says there what it is, and the daemon keeps it. NVIDIA's
+// assembler may be missing, and then it is PTX.
+TEST_F(Compiled, AheadForGpusThatAreNotHere) {
+  Client client(options());
+  for (const std::string target : {"cuda:sm_90a", "amd:gfx942"}) {
+    const CompileAhead what{.target = target, .constexprs = {{"BLOCK", 4096}}};
+    const auto code = client.compile(kernels::vector_add<>(), what);
+    if (!code && code.error().message.find("built without") != std::string::npos) continue;
+    ASSERT_TRUE(code.ok()) << code.error().message;
+    EXPECT_EQ(code->metadata.target, target);
+    EXPECT_EQ(static_cast<int64_t>(code->code.size()), code->metadata.code_bytes);
+    const std::string bytes(reinterpret_cast<const char*>(code->code.data()), code->code.size());
+    EXPECT_TRUE(bytes.substr(1, 3) == "ELF" || bytes.find(".target sm_90a") != std::string::npos) << bytes;
+    const auto read = abi::read_metadata(abi::write_metadata(code->metadata));
+    ASSERT_TRUE(read.ok()) << read.error().message;
+    EXPECT_EQ(read->target, target);
+    EXPECT_EQ(read->constexprs.at("BLOCK"), 4096);
+    ASSERT_TRUE(read->device.has_value());
+    EXPECT_GT(read->device->threads, 0);
+    const auto daemon = client::Connection::open(options().connect);
+    ASSERT_TRUE(daemon.ok()) << daemon.error().message;
+    const auto before = test::figures_of(**daemon);
+    ASSERT_TRUE(client.compile(kernels::vector_add<>(), what).ok());
+    const auto after = test::figures_of(**daemon);
+    EXPECT_GT(before["compiles_total"], 0);
+    EXPECT_EQ(after["compiles_total"], before["compiles_total"]) << "it was kept";
+  }
+}
+
 TEST_F(Compiled, AheadForThisMachineItIsAHitAndRunsWithoutAClient) {
   Client client(options());
   const auto kernel = kernels::vector_add<>();
