@@ -8,6 +8,7 @@
 #include <numeric>
 #include <thread>
 
+#include "caller_mode.h"
 #include "graph_service.h"
 #include "kiln/graph/text.h"
 
@@ -80,6 +81,44 @@ TEST_F(PreparedRuns, AreRightForAnyThreadsSizesAndAlignments) {
 }
 
 // Variants for sizes and alignments come while it runs; threads run it at once, with teams of their own.
+// Quotients, products and functions of numbers that are mostly tiny: small and wide launches, of which no thread rounds
+// or flushes as the caller's mode has it.
+TEST_F(PreparedRuns, AreInAFloatModeOfTheirOwn) {
+  const graph::Dim n = graph::dim("n", 1, 4096);
+  const auto tiny =
+      graph::graph("tiny", {graph::input("x", graph::f32, {n, 512}), graph::input("row", graph::f32, {512})},
+                   [](Tensor x, Tensor row) {
+                     row = row / 3.0f + row * row;
+                     x = x / 3.0f + row;
+                     return graph::Tensors{x * x + x, graph::exp(row) * row};
+                   });
+  const CompiledGraph fn = compiled(tiny);
+  std::vector<float> x(64 * 512), row(512);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = (i % 4 == 0 ? 1e-40f : 0.7f) * static_cast<float>(i % 91 + 1);
+  for (size_t i = 0; i < row.size(); ++i) row[i] = (i % 3 == 0 ? 3e-39f : 0.3f) * static_cast<float>(i % 7 + 1);
+  const std::vector<ArrayView> inputs = {array(x, {64, 512}), array(row, {512})};
+  const auto expected = fn(inputs, {.threads = 1});
+  ASSERT_TRUE(expected) << expected.error().message;
+  for (const test::CallerMode& mode : test::caller_modes()) {
+    for (const int threads : {1, 2}) {
+      std::vector<std::vector<float>> results;
+      const uint64_t left = test::in_mode(mode, [&] {
+        const auto run = fn(inputs, {.threads = threads});
+        for (size_t i = 0; run && i < run->size(); ++i) {
+          const auto each = (*run)[i].as<float>();
+          results.emplace_back(each.begin(), each.end());
+        }
+      });
+      ASSERT_EQ(results.size(), 2u);
+      for (size_t i = 0; i < results.size(); ++i) {
+        EXPECT_TRUE(std::ranges::equal((*expected)[i].as<float>(), results[i]))
+            << mode.name << ", " << threads << " threads, result " << i;
+      }
+      EXPECT_EQ(left, test::bits_of_mode(mode)) << mode.name;
+    }
+  }
+}
+
 TEST_F(PreparedRuns, TakeNewVariantsAndRunAtOnce) {
   const CompiledGraph fn = compiled(chain(9));
   std::atomic<bool> done{false};

@@ -2,6 +2,8 @@
 #include "caller_mode.h"
 #include "cuda_device.h"
 #include "differential.h"
+#include "kiln/client/artifact.h"
+#include "kiln/client/gpu.h"
 
 namespace kiln::test {
 namespace {
@@ -58,6 +60,58 @@ TEST(CallersFloatMode, ChangesNoResultAndStays) {
               << dsl::info(type).name << " " << mode.name << ", " << threads << " threads, argument " << i;
         }
         EXPECT_EQ(left, bits_of_mode(mode)) << mode.name;
+      }
+    }
+  }
+}
+
+std::vector<client::Argument> raw(std::vector<TestArgument>& arguments) {
+  std::vector<client::Argument> out;
+  for (TestArgument& each : arguments) out.push_back({each.buffer.data(), 0, 0});
+  return out;
+}
+
+// On a stream of the processors, and recorded there: its thread is begun in the caller's mode, and has it.
+Result<void> launch_on_stream(const client::UntypedFunction& fn, std::vector<TestArgument>& arguments, int threads,
+                              bool is_recorded) {
+  const auto device = Device::open("cpu");
+  if (!device) return device.error();
+  const auto stream = Stream::create(*device);
+  if (!stream) return stream.error();
+  const auto launch = [&] { return fn.launch(raw(arguments), {.threads = threads, .stream = &*stream}); };
+  if (is_recorded) {
+    const auto recording = Recording::capture(*stream, launch);
+    if (!recording) return recording.error();
+    if (auto replayed = recording->replay(*stream); !replayed) return replayed;
+  } else if (auto launched = launch(); !launched) {
+    return launched;
+  }
+  return stream->synchronise();
+}
+
+TEST(CallersFloatMode, ChangesNoResultOnStreams) {
+  if (!wants_targets("cpu") || on_cuda()) GTEST_SKIP() << "of CPUs";
+  const dsl::Kernel kernel = parse_kernel(arithmetic_text("f32"));
+  const auto artifact = compile(kernel, {});
+  ASSERT_TRUE(artifact.ok()) << artifact.error().message;
+  const auto fn = client::load_artifact(kernel, *artifact);
+  ASSERT_TRUE(fn.ok()) << fn.error().message;
+  std::vector<TestArgument> expected = tiny_arguments(ElementType::kF32);
+  ASSERT_TRUE(fn->launch(raw(expected), {.threads = 1}).ok());
+  for (const CallerMode& mode : caller_modes()) {
+    for (const bool is_recorded : {false, true}) {
+      for (const int threads : {1, 4}) {
+        std::vector<TestArgument> actual = tiny_arguments(ElementType::kF32);
+        std::string failed;
+        in_mode(mode, [&] {
+          const auto done = launch_on_stream(*fn, actual, threads, is_recorded);
+          if (!done) failed = done.error().message;
+        });
+        ASSERT_EQ(failed, "");
+        for (size_t i = 1; i < actual.size(); ++i) {
+          EXPECT_EQ(actual[i].buffer, expected[i].buffer)
+              << mode.name << (is_recorded ? ", recorded, " : ", ") << threads << " threads, argument " << i;
+        }
       }
     }
   }
