@@ -40,6 +40,21 @@ TEST(SizeOnAmd, ATileThatMoreWarpsHoldIsRefusedWithTheirNumber) {
   EXPECT_EQ(refusal_of(kernel, {{"num_warps", 4}}, "amd:gfx942"), "");
 }
 
+// Of 2^20 elements a thread of few warps would hold thousands: whatever is computed of them, it is refused before any
+// code is made, which would take minutes.
+TEST(SizeOnAmd, ATileOfAMillionElementsIsRefusedBeforeAnyCodeIsMade) {
+  for (const auto& [name, kernel] : of_one_tile(1024, 1024)) {
+    for (int64_t warps : {1, 4}) {
+      SCOPED_TRACE(name + " by " + std::to_string(warps));
+      const Tried made = tried(kernel, {{"num_warps", warps}}, "amd:gfx942");
+      EXPECT_THAT(made.refusal, HasSubstr("registers of tiles, and has "));
+      EXPECT_THAT(made.refusal, HasSubstr("the tiles of a program must be smaller"));
+      EXPECT_THAT(made.phases, testing::Contains("lower"));
+      EXPECT_THAT(made.phases, testing::Not(testing::Contains("optimise")));
+    }
+  }
+}
+
 // What sums of many loads take grows as they do, not with the registers that all of them would take at once.
 TEST(SizeOnAmd, SumsOfManyLoadsSpillNothing) {
   const auto artifact = compile(filter(400, 512), {{"num_warps", 2}}, {}, "amd:gfx942", "so");

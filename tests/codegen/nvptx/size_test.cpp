@@ -68,6 +68,17 @@ TEST(SizeOnNvidia, ATileThatNoThreadsHoldIsRefused) {
   EXPECT_THAT(product, HasSubstr("the tiles of a program must be smaller")) << "16 warps have none beside them";
 }
 
+// At once: no code is made, which would take minutes.
+TEST(SizeOnNvidia, ATileOfAMillionElementsIsRefusedBeforeAnyCodeIsMade) {
+  for (const auto& [name, kernel] : of_one_tile(1024, 1024)) {
+    SCOPED_TRACE(name);
+    const Tried made = tried(kernel, {{"num_warps", 4}}, kHopper);
+    EXPECT_THAT(made.refusal, HasSubstr("the tiles of a program must be smaller"));
+    EXPECT_THAT(made.phases, testing::Contains("lower"));
+    EXPECT_THAT(made.phases, testing::Not(testing::Contains("optimise")));
+  }
+}
+
 TEST(SizeOnNvidia, ATileThatMoreWarpsHoldIsRefusedWithTheirNumber) {
   const dsl::Kernel kernel = normalised(32, 1024);
   EXPECT_THAT(refusal_of(kernel, {{"num_warps", 1}}, kHopper), HasSubstr("`num_warps = 8` would do"));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "differential.h"
+#include "kiln/codegen/compile.h"
 
 namespace kiln::test {
 
@@ -38,6 +39,28 @@ inline dsl::Kernel normalised(int64_t rows, int64_t columns) {
   const std::string spread = k.op("broadcast " + most + " {shape = " + TextKernel::list(shape) + "}");
   k.line("store " + k.pointers("%p", shape) + ", " + k.op("sub " + x + ", " + spread));
   return parse_kernel(k.text());
+}
+
+// Kernels of one tile of so many elements, each of another kind, by name.
+inline std::vector<std::pair<std::string, dsl::Kernel>> of_one_tile(int64_t rows, int64_t columns) {
+  const TextKernel::Shape line = {rows * columns}, square = {rows, columns};
+  TextKernel add("%p: ptr<f32>, %q: ptr<f32>"), histogram("%p: ptr<i32>, %q: ptr<i32>"),
+      philox("%p: ptr<u32>, %seed: u64"), transpose("%p: ptr<f32>, %q: ptr<f32>");
+  add.line(
+      "store " + add.pointers("%q", line) + ", " +
+      add.op("add " + add.op("load " + add.pointers("%p", line)) + ", " + add.op("load " + add.pointers("%q", line))));
+  histogram.line("store " + histogram.pointers("%q", {256}) + ", " +
+                 histogram.op("histogram " + histogram.op("load " + histogram.pointers("%p", line)) + " {bins = 256}"));
+  const std::string offset = philox.op("cast " + philox.along(line, 0) + " {to = u64}");
+  philox.line("%a, %b, %c, %d = philox " + philox.splat("%seed", line) + ", " + offset);
+  philox.line("store " + philox.pointers("%p", line) + ", %a");
+  const std::string x = transpose.op("load " + transpose.pointers("%p", square));
+  transpose.line("store " + transpose.pointers("%q", {columns, rows}) + ", " +
+                 transpose.op("permute " + x + " {order = [1, 0]}"));
+  return {{"add", parse_kernel(add.text())},
+          {"histogram", parse_kernel(histogram.text())},
+          {"philox", parse_kernel(philox.text())},
+          {"transpose", parse_kernel(transpose.text())}};
 }
 
 // Stores 1 behind the last of so many pointers; with a check of all accesses to them or without.
@@ -107,6 +130,23 @@ inline std::string code_of(const dsl::Kernel& kernel, const dsl::ConstexprValues
   EXPECT_TRUE(artifact.ok()) << artifact.error().message;
   if (!artifact) return "";
   return {reinterpret_cast<const char*>(artifact->code.data()), artifact->code.size()};
+}
+
+// The phases that a compile began (kiln/codegen/compile.h), and how it failed.
+struct Tried {
+  std::vector<std::string> phases;
+  std::string refusal;  // "" where it compiles
+};
+inline Tried tried(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, const std::string& target) {
+  initialise();
+  Tried out;
+  const auto request = dsl::encode_request({kernel, target, config, {}, "asm"});
+  EXPECT_TRUE(request.ok()) << request.error().message;
+  if (!request) return out;
+  const auto made = codegen::compile(request->canonical, request->debug,
+                                     [&](std::string_view phase) { out.phases.emplace_back(phase); });
+  if (!made) out.refusal = made.error().message;
+  return out;
 }
 
 // The error, or "" where it compiles.
