@@ -15,6 +15,7 @@
 #include "kiln/wire/json.h"
 #include "kiln/wire/paths.h"
 #include "kiln/wire/process.h"
+#include "other_build.h"
 #include "service_fixture.h"
 
 namespace kiln::service_test {
@@ -418,22 +419,6 @@ TEST_F(LifecycleTest, SuccessorStartsWhileThePredecessorDrains) {
   let_go(worker);
   running.join();
   EXPECT_EQ(daemon_.wait(), 0);
-}
-
-// Another file of the same program with another build-id: one byte of the note is changed.
-std::string other_build_of(const std::string& program, const std::string& copy) {
-  std::ifstream in(program, std::ios::binary);
-  std::string bytes((std::istreambuf_iterator<char>(in)), {});
-  std::string id;
-  for (std::string hex = wire::read_build_id(program); !hex.empty(); hex.erase(0, 2)) {
-    id += static_cast<char>(std::stoi(hex.substr(0, 2), nullptr, 16));
-  }
-  size_t at = bytes.find(id);
-  if (at == std::string::npos) return {};
-  bytes[at] = static_cast<char>(bytes[at] ^ 1);
-  std::ofstream(copy, std::ios::binary) << bytes;
-  ::chmod(copy.c_str(), 0700);
-  return copy;
 }
 
 // An upgrade: another build is put in the place of what the daemon was started from.

@@ -210,6 +210,8 @@ TEST_F(BarFreshStart, Statement41WhatCannotBeChangedIsSaid) {
   if (child == 0) {
     const rlimit file{rlim_t{1} << 30, rlim_t{1} << 30};
     ::setrlimit(RLIMIT_FSIZE, &file);
+    const rlimit time{1000, 1000};  // `ulimit -t 1000`: at its end the kernel kills, and asks nobody
+    ::setrlimit(RLIMIT_CPU, &time);
     ::setpriority(PRIO_PROCESS, 0, 7);
     if (user != ::geteuid() && (::setgid(user) != 0 || ::setuid(user) != 0)) ::_exit(2);
     ConnectOptions how = options();
@@ -227,6 +229,7 @@ TEST_F(BarFreshStart, Statement41WhatCannotBeChangedIsSaid) {
     if (line["event"] == "inherited") kept = line["kept"].dump();
   }
   EXPECT_NE(kept.find("limit of 1073741824 bytes a file"), std::string::npos) << kept;
+  EXPECT_NE(kept.find("limit of 1000 seconds of processor time"), std::string::npos) << kept;
   EXPECT_NE(kept.find("niceness 7"), std::string::npos) << kept;
 }
 

@@ -9,6 +9,7 @@
 #include "fault_fs.h"
 #include "kiln/wire/own_file.h"
 #include "kiln/wire/paths.h"
+#include "other_build.h"
 
 namespace kiln::service_test {
 namespace {
@@ -233,6 +234,58 @@ TEST_F(BarPlanted, Statement39LogsAndReportsGoNowhereElse) {
       for (const std::string& name : names) EXPECT_EQ(text_of(runtime() + "/" + name), "") << name;
     }
   }
+}
+
+// A log that is full takes the name of the one before it, whatever has that name.
+TEST_F(BarPlanted, Statement39RotatedLogsGoNowhereElse) {
+  constexpr size_t kFull = 5u << 20;
+  for (const Kind kind : kinds()) {
+    const Victim victim;
+    fs::remove_all(runtime());
+    ASSERT_TRUE(wire::open_private_dir(runtime()));
+    for (const std::string name : {"kilnd", "kiln-worker"}) {
+      std::ofstream(runtime() + "/" + name + ".log") << std::string(kFull, ' ') << "\n";
+      fs::permissions(runtime() + "/" + name + ".log", fs::perms::owner_read | fs::perms::owner_write);
+      for (const char* number : {".1", ".2", ".3"}) plant_file(kind, runtime() + "/" + name + number + ".log", victim);
+    }
+    auto daemon = Connection::open(autostart());
+    ASSERT_TRUE(daemon) << daemon.error().message;
+    EXPECT_TRUE((*daemon)->fetch(order("bytes", 64, std::to_string(static_cast<int>(kind)))));
+    EXPECT_TRUE((*daemon)->shutdown());
+    const auto pid = static_cast<pid_t>((*daemon)->server().pid);
+    ASSERT_TRUE(eventually([&] { return !alive(pid); }));
+    victim.expect_untouched("kind " + std::to_string(static_cast<int>(kind)));
+    EXPECT_LT(fs::file_size(runtime() + "/kilnd.log"), kFull) << "it was not full";
+    EXPECT_NE(text_of(runtime() + "/kilnd.log").find("listening"), std::string::npos);
+  }
+}
+
+// Where a second installation's daemon would live while another has the usual place.
+TEST_F(BarPlanted, Statement39ADirectoryOfAnotherInstallationLeadsNowhereElse) {
+  auto first = Connection::open(autostart());
+  ASSERT_TRUE(first) << first.error().message;
+  ConnectOptions other = autostart();
+  other.worker_path = other_build_of(KILN_TEST_WORKER, temp_ / "other_worker");
+  ASSERT_NE(other.worker_path, "");
+  const std::string place = runtime() + "/of-" + wire::builder_directory(other.kilnd_path + "\n" + other.worker_path);
+  for (const Kind kind : kinds()) {
+    if (kind == Kind::kHardLink) continue;
+    const Victim victim;
+    if (kind == Kind::kLink) fs::create_directory_symlink(victim.directory(), place);
+    if (kind == Kind::kFifo) plant_file(kind, place, victim);
+    if (kind == Kind::kStrangers) {
+      fs::create_directory(place);
+      ASSERT_EQ(::chown(place.c_str(), kNobody, kNobody), 0);
+    }
+    auto refused = Connection::open(other);
+    ASSERT_FALSE(refused);
+    EXPECT_NE(refused.error().message.find("of-"), std::string::npos) << refused.error().message;
+    victim.expect_untouched("kind " + std::to_string(static_cast<int>(kind)));
+    fs::remove_all(place);
+  }
+  auto second = Connection::open(other);
+  ASSERT_TRUE(second) << second.error().message;
+  EXPECT_TRUE((*second)->shutdown());
 }
 
 TEST_F(BarPlanted, Statement39LocksAreNobodyElses) {

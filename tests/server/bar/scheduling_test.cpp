@@ -372,6 +372,46 @@ TEST_F(BarScheduling, Statement16AFloodDelaysOthersByAJobOrTwo) {
          kJobs, requests);
 }
 
+// A process with twelve jobs beside processes that come for one each, two for every job that ends, so that one is
+// always new: of each five turns one is of the process that stays.
+TEST_F(BarScheduling, Statement44ShortLivedProcessesStarveNobody) {
+  start({"--workers", "1"});
+  constexpr int kJobs = 12, kTurns = 5 * kJobs;
+  std::vector<std::unique_ptr<RawPeer>> mine;
+  flood(mine, kJobs, "waits", 0, R"({"trace_id":"stays"})");
+  ASSERT_TRUE(eventually([&] { return jobs_queued() == kJobs - 1 && busy_workers().size() == 1; }));
+  std::vector<pid_t> processes;
+  const auto bring_another = [&] {
+    const std::string salt = std::to_string(processes.size());
+    processes.push_back(::fork());
+    if (processes.back() != 0) return;
+    (void)connect()->compile(order("waits", 0, salt), {.trace_id = "comes"});
+    ::_exit(0);
+  };
+  int of_mine = 0;
+  for (int turn = 0; turn < kTurns && of_mine < kJobs; ++turn) {
+    const int queued = jobs_queued();
+    bring_another();
+    bring_another();
+    ASSERT_TRUE(eventually([&] { return jobs_queued() == queued + 2; }));
+    nlohmann::json list;
+    ASSERT_TRUE(eventually([&] {
+      list = stats();
+      return list["compiles_total"] == turn && list["worker_list"][0]["phase"] == "obey";
+    }));
+    for (const auto& job : list["job_list"]) of_mine += job["state"] == "running" && job["trace_id"] == "stays";
+    let_go({list["worker_list"][0]["pid"].get<pid_t>()});
+    ASSERT_TRUE(eventually([&] { return figure_of("compiles_total") == turn + 1; }));
+  }
+  EXPECT_EQ(of_mine, kJobs) << "of so many turns: " << kTurns;
+  for (const pid_t process : processes) {
+    ::kill(process, SIGKILL);
+    ::waitpid(process, nullptr, 0);
+  }
+  figure(44, "12 jobs of one process beside %zu processes of one job each: all done within %d turns", processes.size(),
+         kTurns);
+}
+
 TEST_F(BarScheduling, Statement16AConnectionsRequestsAreLimited) {
   start({"--workers", "1"});
   std::vector<std::unique_ptr<RawPeer>> peers;

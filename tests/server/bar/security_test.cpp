@@ -293,6 +293,62 @@ TEST_F(BarSecurity, Statement31LiesCostNoMemory) {
          sent, refused, static_cast<int>(grown / 1024), silent_ms);
 }
 
+// Asks for 504 traces on 63 connections at once, says so, and takes what comes. Exit code: whether some were refused.
+[[noreturn]] void ask_for_traces(const std::string& runtime, int said) {
+  constexpr uint64_t kConnections = 63, kEach = 8;
+  std::vector<std::unique_ptr<RawPeer>> peers;
+  for (uint64_t i = 0; i < kConnections; ++i) {
+    peers.push_back(std::make_unique<RawPeer>(runtime));
+    (void)peers.back()->read();
+    peers.back()->hello();
+  }
+  for (uint64_t id = 1; id <= kEach; ++id) {
+    for (uint64_t i = 0; i < kConnections; ++i) {
+      const std::string last = std::to_string(100'000 + id * kConnections + i);  // no two are the same
+      peers[i]->send(
+          {.type = wire::Type::kStats, .request_id = id, .json = R"({"format":"trace","last":)" + last + "}"});
+    }
+  }
+  (void)!::write(said, "a", 1);
+  int refused = 0;
+  for (auto& peer : peers) {
+    for (uint64_t id = 1; id <= kEach; ++id) {
+      auto reply = peer->read();
+      if (!reply) ::_exit(2);
+      refused += reply->type() == wire::Type::kError;
+    }
+  }
+  ::_exit(refused > 0 ? 0 : 1);
+}
+
+// Another process's figures took 27 s beside them, as long as they were made in the order in which they were asked for.
+TEST_F(BarSecurity, Statement42ReportsByTheHundredHoldUpNobody) {
+  start();
+  ASSERT_TRUE(connect()->compile(order("bytes")));
+  const auto alone = hit_times(4096);  // which all traces have
+  int said[2];
+  ASSERT_EQ(::pipe(said), 0);
+  const pid_t greedy = ::fork();
+  if (greedy == 0) ask_for_traces(runtime(), said[1]);
+  char asked = 0;
+  ASSERT_EQ(::read(said[0], &asked, 1), 1);
+  Stopwatch waited;
+  const auto figures = stats();
+  const double figures_ms = waited.ms();
+  const auto among = hit_times(300);
+  EXPECT_GT(figures["rejected_total"].value("reports", 0), 0);
+  EXPECT_LT(figures_ms, 5000) << "behind the others";
+  EXPECT_LT(percentile(among, 1), 2'000'000);
+  judge_time("us for a hit beside 504 traces (p99)", percentile(among, 0.99), 20'000);
+  int status = 0;
+  ASSERT_EQ(::waitpid(greedy, &status, 0), greedy);
+  EXPECT_EQ(status, 0);
+  figure(42, "504 traces asked for at once: another process's figures after %.0f ms, its hits p99 %.0f us, %.0f alone",
+         figures_ms, percentile(among, 0.99), percentile(alone, 0.99));
+  ::close(said[0]);
+  ::close(said[1]);
+}
+
 // Whoever uses up the user's watches of epoll keeps others out as long as it has them, and ends nobody.
 TEST_F(BarSecurity, Statement42WithoutWatchesConnectionsAreRefused) {
   const std::string none = temp_ / "no_watches";

@@ -192,6 +192,32 @@ TEST_F(Bar, Statement05AFullDiskCostsNoAnswer) {
   ::umount2(cache().c_str(), MNT_DETACH);
 }
 
+// A disk with space and no inodes says the same; what frees some is an entry, for a directory of entries stays.
+TEST_F(Bar, Statement05ADiskWithoutInodesCostsNoAnswer) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can mount";
+  fs::create_directory(cache());
+  // Entries lie in 256 directories, and there is room for a hundred of them.
+  if (::mount("none", cache().c_str(), "tmpfs", 0, "size=64m,nr_inodes=380,mode=0700") != 0)
+    GTEST_SKIP() << "mounting is not permitted";
+  start({"--memory-size", "1000"});
+  auto daemon = connect();
+  const int compiles = count(700, 10'000);
+  int right = 0;
+  for (int i = 0; i < compiles; ++i) {
+    const std::string salt = std::to_string(i);
+    right += judge(daemon->fetch(order("bytes", 100, salt)), salt, 100) == Answer::kRight;
+  }
+  EXPECT_EQ(right, compiles);
+  EXPECT_TRUE(eventually([&] { return stats()["evictions_total"].get<int>() > 0; }));
+  const auto hit = daemon->compile(order("bytes", 100, "last"), {.durable = true});
+  ASSERT_TRUE(hit) << hit.error().message;
+  EXPECT_TRUE(eventually([&] { return stats()["store_degraded"] == 0; })) << "no entry can be stored any more";
+  figure(5, "%d compiles on 380 inodes: %d right, %d evictions", compiles, right,
+         stats()["evictions_total"].get<int>());
+  daemon_.kill_now();
+  ::umount2(cache().c_str(), MNT_DETACH);
+}
+
 // One process of many that read and write through one of two daemons. The exit code says what went wrong.
 [[noreturn]] void mixed_client(const ConnectOptions& options, int seed, std::chrono::milliseconds time) {
   std::mt19937_64 random(seed);
