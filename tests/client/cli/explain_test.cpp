@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <functional>
 #include <thread>
 
 #include "cli_helpers.h"
@@ -364,6 +365,78 @@ TEST_F(Entries, BundlesAndCachesFollowNoLink) {
   fs::create_directory_symlink(path("outside/v1"), path("cache/v1"));
   expect_error({"cache", "clear"}, "cache/v1: it is a link, which is not followed");
   EXPECT_TRUE(fs::exists(path("outside") / stored));
+}
+
+// Whatever leads out of the cache in an entry's place or its directories' is no entry to any command, and nobody waits.
+TEST_F(Entries, NoCommandFollowsWhatLeadsOutOfTheCache) {
+  const std::string key = compile();
+  const fs::path stored = fs::relative(first_entry(), path("cache"));
+  const auto expect_none = [&](const std::string& planted) {
+    SCOPED_TRACE(planted);
+    const bool is_said = planted == "v1, a link";
+    const std::string why =
+        is_said ? "cache/v1: it is a link, which is not followed" : "neither an entry nor the report";
+    if (is_said) {
+      expect_error({"cache", "ls"}, why);
+      expect_error({"cache", "verify"}, why);
+    } else {
+      EXPECT_EQ(output_of({"cache", "ls"}), "");
+      EXPECT_EQ(output_of({"cache", "verify"}), "0 entries, 0 damaged\n");
+    }
+    expect_error({"explain", key}, why);
+    expect_error({"reproduce", key}, why);
+    expect_error({"export", "axpy.bundle"}, is_said ? why : "no entry to export");
+  };
+  fs::path part;
+  for (const fs::path& name : stored) {
+    part /= name;
+    const fs::path here = path("cache") / part;
+    fs::rename(here, path("outside"));
+    fs::create_symlink(path("outside"), here);
+    expect_none(part.string() + ", a link");
+    fs::remove(here);
+    ASSERT_EQ(::mkfifo(here.c_str(), 0600), 0);
+    expect_none(part.string() + ", a fifo");
+    fs::remove(here);
+    fs::rename(path("outside"), here);
+  }
+  EXPECT_NE(output_of({"cache", "ls"}).find(key), std::string::npos) << "as it was";
+  // The report of a crash is read where there is no entry.
+  fs::create_directories(path("cache/crashes"));
+  fs::rename(first_entry(), path("cache/crashes/" + key));
+  expect_parts(output_of({"explain", key}), {key});
+  fs::rename(path("cache/crashes"), path("outside"));
+  fs::create_directory_symlink(path("outside"), path("cache/crashes"));
+  expect_none("crashes, a link");
+  fs::remove(path("cache/crashes"));
+  fs::create_directory(path("cache/crashes"));
+  fs::create_symlink(path("outside/" + key), path("cache/crashes/" + key));
+  expect_none("a report, a link");
+}
+
+// What lies in the place of the command's own report of a crash.
+TEST_F(Entries, ACrashOfTheCommandIsReportedNowhereElse) {
+  const auto crash_beside = [&](const std::string& what, const std::function<void(const std::string&)>& plant) {
+    fs::remove_all(path("run"));
+    auto directory = wire::open_private_dir(path("run"));
+    ASSERT_TRUE(directory);
+    write("precious", "mine");
+    plant(path("run/kiln.crash"));
+    auto silent = wire::listen_socket(path("run"), directory->get(), 1);
+    ASSERT_TRUE(silent);
+    const timeval patience{.tv_sec = 60, .tv_usec = 0};
+    ASSERT_EQ(::setsockopt(silent->get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
+    std::jthread crashing([&] {
+      const wire::UniqueFd client(::accept(silent->get(), nullptr, nullptr));
+      if (const pid_t waiting = wire::peer_process(client.get()); waiting > 0) ::kill(waiting, SIGSEGV);
+    });
+    EXPECT_EQ(kiln({"ping"}).code, 128 + SIGSEGV) << what;
+    crashing.join();
+    EXPECT_EQ(read("precious"), "mine") << what;
+  };
+  crash_beside("a link", [&](const std::string& report) { fs::create_symlink(path("precious"), report); });
+  crash_beside("a second name", [&](const std::string& report) { fs::create_hard_link(path("precious"), report); });
+  crash_beside("a fifo", [](const std::string& report) { ASSERT_EQ(::mkfifo(report.c_str(), 0600), 0); });
 }
 
 }  // namespace
