@@ -66,6 +66,7 @@ std::span<const Backend* const> backends() {
 
 std::vector<PassRow> rows_of(const Backend& backend) {
   std::vector<PassRow> out;
+  append(rounding_passes(), out);
   append(pipeline(), out);
   append(backend.tile_passes, out);
   append(backend.choose_shape ? gpu_cuts() : cpu_cuts(), out);

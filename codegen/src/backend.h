@@ -1,9 +1,9 @@
 // A backend is a value: what the compiler does for one family of targets, step by step. The driver (compile.cpp) runs
 // the steps in this order, the same for all:
 //
-//   check_target → instantiate → pipeline() → check_supported → tile_passes → cut → lower → emit
-//                                                                              │
-//                        of each launch of a GPU: choose_shape, code, lowered_passes, llvm_passes
+//   check_target → with_constants → rounding_passes() → pipeline() → check_supported → tile_passes → cut → lower → emit
+//                                                                                                           │
+//                                     of each launch of a GPU: choose_shape, code, lowered_passes, llvm_passes
 //
 // docs/inside/architecture.md has the picture, docs/inside/passes.md the passes.
 #pragma once

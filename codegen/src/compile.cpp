@@ -8,7 +8,7 @@
 #include "ir_dump.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/float_mode.h"
-#include "kiln/dsl/instantiate.h"
+#include "kiln/dsl/rounding.h"
 #include "kiln/dsl/text.h"
 #include "phases.h"
 #include "reports.h"
@@ -29,11 +29,11 @@ Observer observer_of(Phases& phases, IrDump& dump) {
                      .launch = [&](std::string_view name) { dump.launch(name); }}};
 }
 
-// The kernel with its config and facts, behind the passes of every target, which are phases too.
+// The kernel with its config and facts, behind the passes of the language and of every target, which are phases too.
 Result<dsl::Kernel> instantiated(const dsl::CompileRequest& request, Phases& phases, IrDump& dump,
                                  const Observer& observer) {
   phases.begin("instantiate");
-  auto kernel = dsl::instantiate(request.kernel, request.constexprs, request.facts);
+  auto kernel = dsl::with_constants(request.kernel, request.constexprs, request.facts);
   if (!kernel) return kernel.error();
   dump.after(IrDump::kInstantiate, [&] { return dsl::print(*kernel); });
   PassObserver early = observer.passes;
@@ -41,7 +41,7 @@ Result<dsl::Kernel> instantiated(const dsl::CompileRequest& request, Phases& pha
     phases.begin(name);
     phases.begin_pass(name);
   };
-  return run_passes(std::move(*kernel), early);
+  return run_passes(run_passes(rounding_passes(), std::move(*kernel), early), early);
 }
 
 Result<Compiled> compile_by(const Backend& backend, dsl::CompileRequest request, Phases& phases) {

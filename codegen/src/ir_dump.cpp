@@ -12,8 +12,10 @@ IrDump::IrDump(const std::string& emit) {
 }
 
 bool IrDump::is_early() const {
-  return wanted_ == kAll || wanted_ == kInstantiate ||
-         std::ranges::any_of(pipeline(), [&](const Pass& pass) { return pass.name == wanted_; });
+  const auto has_it = [&](std::span<const Pass> table) {
+    return std::ranges::find(table, wanted_, &Pass::name) != table.end();
+  };
+  return wanted_ == kAll || wanted_ == kInstantiate || has_it(rounding_passes()) || has_it(pipeline());
 }
 
 void IrDump::after(std::string_view pass, const PrintIr& print) {

@@ -1,4 +1,4 @@
-// The IR as text after each pass that a request asks for: `ir:PASS`, `ir:instantiate` for what the passes are given,
+// The IR as text after each pass that a request asks for: `ir:PASS`, `ir:instantiate` for what the first is given,
 // `ir:all` for that and what each pass of every target leaves, or `ir` for what the last of them does.
 #pragma once
 

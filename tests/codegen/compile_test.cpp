@@ -55,8 +55,9 @@ TEST(CompilePhases, EachIsTimed) {
   auto artifact = compile(parse_kernel(kCopy), {});
   ASSERT_TRUE(artifact.ok()) << artifact.error().message;
   const auto& phases = artifact->metadata.phases_us;
-  for (const char* phase : {"decode", "target", "instantiate", "expand_descriptors", "simplify_masks", "fold", "cse",
-                            "licm", "dce", "lower", "optimise", "codegen", "link", "total"}) {
+  for (const char* phase :
+       {"decode", "target", "instantiate", "fuse_precision", "contract", "expand_descriptors", "simplify_masks", "fold",
+        "cse", "licm", "dce", "lower", "optimise", "codegen", "link", "total"}) {
     EXPECT_TRUE(phases.contains(phase)) << phase;
   }
 }

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "kiln/dsl/canonical.h"
+#include "kiln/dsl/rounding.h"
 #include "passes/cse.h"
 #include "passes/expand_descriptors.h"
 #include "passes/fold.h"
@@ -16,6 +17,11 @@ namespace {
 
 // Dead ops (loads too), dead carried values, and the canonical order: what the language does before it hashes a kernel.
 dsl::Kernel dce(dsl::Kernel kernel) { return dsl::canonicalise(kernel); }
+
+constexpr Pass kRoundingPasses[] = {
+    {"fuse_precision", dsl::fuse_precision, "before contract, which then finds the sums of products in f32"},
+    {"contract", dsl::contract, "before all others: they take what is rounded as it is, for every target alike"},
+};
 
 constexpr Pass kPipeline[] = {
     {"expand_descriptors", expand_descriptors, "first: what descriptors stand for is simplified like all else"},
@@ -34,10 +40,11 @@ constexpr Pass kGpuPasses[] = {
     {"unpack_e2m1", unpack_e2m1, "before swap_operands: what is unpacked is computed by threads"},
 };
 
-std::array<std::span<const Pass>, 3> tables() { return {kPipeline, kCpuPasses, kGpuPasses}; }
+std::array<std::span<const Pass>, 4> tables() { return {kRoundingPasses, kPipeline, kCpuPasses, kGpuPasses}; }
 
 }  // namespace
 
+std::span<const Pass> rounding_passes() { return kRoundingPasses; }
 std::span<const Pass> pipeline() { return kPipeline; }
 std::span<const Pass> cpu_passes() { return kCpuPasses; }
 std::span<const Pass> gpu_passes() { return kGpuPasses; }

@@ -1,4 +1,4 @@
-// The passes on instantiated tile IR that need no LLVM, in order. docs/inside/passes.md is the guide.
+// The passes on tile IR that need no LLVM, in order. docs/inside/passes.md is the guide.
 #pragma once
 
 #include "passes/pass.h"
@@ -7,7 +7,9 @@ namespace kiln::codegen {
 
 using Pass = TilePass<>;
 
-// Of every target.
+// Of the language: dsl::instantiate() is dsl::with_constants() and these (kiln/dsl/rounding.h).
+std::span<const Pass> rounding_passes();
+// Behind them, of every target.
 std::span<const Pass> pipeline();
 // Behind them, of CPUs alone.
 std::span<const Pass> cpu_passes();
@@ -15,7 +17,7 @@ std::span<const Pass> cpu_passes();
 // has those that come next.
 std::span<const Pass> gpu_passes();
 
-// In any of the three; nothing by that name: null.
+// In any of the four; nothing by that name: null.
 const Pass* find_pass(std::string_view name);
 // The names of all.
 std::string pass_names();

@@ -7,10 +7,10 @@
 // It runs on instantiated IR before any target's passes, so that all targets round alike. The product must have one use
 // and lie in the region of the sum (moving it into a loop would repeat it). Where both operands of the sum are such
 // products the left one is taken. Only f32 and f64: the smaller floats round at each op's result by definition.
-#include "instantiate/contract.h"
-
 #include <unordered_map>
 
+#include "kiln/dsl/canonical.h"
+#include "kiln/dsl/rounding.h"
 #include "kiln/dsl/uses.h"
 #include "kiln/dsl/walk.h"
 
@@ -48,11 +48,11 @@ void contract_region(const Kernel& kernel, const std::vector<uint32_t>& uses, Re
 
 }  // namespace
 
-Kernel contract(const Kernel& kernel) {
+Kernel contract(Kernel kernel) {
+  if (!kernel.options.contract) return kernel;
   const std::vector<uint32_t> uses = count_uses(kernel);
-  Kernel out = kernel;
-  for_each_region_postorder(out, [&](Region& region) { contract_region(kernel, uses, region); });
-  return out;
+  for_each_region_postorder(kernel, [&](Region& region) { contract_region(kernel, uses, region); });
+  return canonicalise(kernel);
 }
 
 }  // namespace kiln::dsl

@@ -11,11 +11,11 @@
 // Each arithmetic op runs on f32 copies of its operands; of an operand that such an op gave, the copy is that op's own
 // result, unrounded. The author's casts are ops of their own and round as ever. Copies that nothing uses are dropped by
 // canonicalise(). What chooses or moves an element of f8 is left as it is, since a cast to f8 gives no infinity.
-#include "instantiate/fuse_precision.h"
-
 #include <unordered_map>
 
+#include "kiln/dsl/canonical.h"
 #include "kiln/dsl/rewrite.h"
+#include "kiln/dsl/rounding.h"
 
 namespace kiln::dsl {
 namespace {
@@ -80,11 +80,11 @@ class Fusion {
 
 }  // namespace
 
-Kernel fuse_precision(const Kernel& kernel) {
-  Kernel out = kernel;
-  Fusion fusion(out);
-  rewrite_ops(out, [&](Op& op, std::vector<Op>& ops) { fusion.rewrite(op, ops); });
-  return out;
+Kernel fuse_precision(Kernel kernel) {
+  if (!kernel.options.fuse_precision) return kernel;
+  Fusion fusion(kernel);
+  rewrite_ops(kernel, [&](Op& op, std::vector<Op>& ops) { fusion.rewrite(op, ops); });
+  return canonicalise(kernel);
 }
 
 }  // namespace kiln::dsl

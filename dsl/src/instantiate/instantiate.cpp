@@ -1,6 +1,6 @@
 // Instantiation: one walk over the ops that evaluates every integer expression, folds `if` and `for` on constants, and
-// infers every type again; then facts, the passes behind kernel options, and the canonical order (which also drops what
-// became dead).
+// infers every type again; then facts, the canonical order (which also drops what became dead), and the passes behind
+// kernel options (rounding.h).
 //
 //   before                                                     after {BLOCK: 64}, K = 1
 //     constexpr BLOCK                                            constexpr BLOCK
@@ -13,12 +13,11 @@
 #include <unordered_map>
 #include <utility>
 
-#include "instantiate/contract.h"
-#include "instantiate/fuse_precision.h"
 #include "kiln/dsl/canonical.h"
 #include "kiln/dsl/conditions.h"
 #include "kiln/dsl/facts.h"
 #include "kiln/dsl/rewrite.h"
+#include "kiln/dsl/rounding.h"
 #include "kiln/dsl/verify.h"
 
 namespace kiln::dsl {
@@ -331,7 +330,7 @@ GridArguments arguments_of(const Expr& extent, const Bindings& bindings, const K
 
 }  // namespace
 
-Result<Kernel> instantiate(const Kernel& kernel, const ConstexprValues& values, const Facts& facts) {
+Result<Kernel> with_constants(const Kernel& kernel, const ConstexprValues& values, const Facts& facts) {
   if (auto valid = verify(kernel); !valid) return valid.error();
   auto complete = complete_constexprs(kernel, values);
   if (!complete) return complete.error();
@@ -339,9 +338,13 @@ Result<Kernel> instantiate(const Kernel& kernel, const ConstexprValues& values, 
   if (!concrete) return concrete.error();
   if (auto applied = apply_facts(facts, *concrete); !applied) return applied.error();
   // Dead uses of a product are gone before its uses are counted: contraction must not depend on them.
-  Kernel live = canonicalise(*concrete);
-  if (kernel.options.fuse_precision) live = canonicalise(fuse_precision(live));
-  return kernel.options.contract ? canonicalise(contract(live)) : live;
+  return canonicalise(*concrete);
+}
+
+Result<Kernel> instantiate(const Kernel& kernel, const ConstexprValues& values, const Facts& facts) {
+  auto concrete = with_constants(kernel, values, facts);
+  if (!concrete) return concrete;
+  return contract(fuse_precision(std::move(*concrete)));
 }
 
 Result<std::array<uint32_t, 3>> evaluate_grid(const std::array<Expr, 3>& grid, const Bindings& bindings,

@@ -191,7 +191,8 @@ TEST_F(WithDaemon, TextGoesToTheStandardOutput) {
 }
 
 TEST_F(WithDaemon, IrIsDumpedAfterEachPass) {
-  for (const char* pass : {"instantiate", "expand_descriptors", "simplify_masks", "fold", "cse", "licm", "dce"}) {
+  for (const char* pass : {"instantiate", "fuse_precision", "contract", "expand_descriptors", "simplify_masks", "fold",
+                           "cse", "licm", "dce"}) {
     const Outcome outcome = kiln({"compile", "axpy.kiln", "--dump-after", pass});
     EXPECT_EQ(outcome.code, 0) << outcome.errors;
     EXPECT_EQ(outcome.output.find("kernel axpy("), 0u) << outcome.output;

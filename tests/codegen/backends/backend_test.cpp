@@ -63,7 +63,7 @@ TEST(Backends, EveryPassIsTimed) {
   for (const Backend* backend : codegen::backends()) {
     auto artifact = compile_kernel(kernel, target_of(*backend), {}, {}, "llvm");
     ASSERT_TRUE(artifact.ok()) << artifact.error().message;
-    for (const char* pass : {"fold", "split_product", "clean_up"}) {
+    for (const char* pass : {"contract", "fold", "split_product", "clean_up"}) {
       EXPECT_TRUE(artifact->metadata.passes_us.contains(pass)) << backend->family << " " << pass;
     }
   }

@@ -1,7 +1,9 @@
 // kiln-passes [--pass NAME]… [--claims] [--plan N | --gpu-plan N] [--workers W] FILE.kiln: instantiates a kernel with
-// its defaults, runs the passes in the order given (`all`: the pipeline), and prints what came out. `--claims` prints
-// what axis_info says of each int instead; `--plan` prints the stages that the schedule option split_k, with
-// `--workers` stream_k too, gives it on a CPU, `--gpu-plan` on a GPU.
+// its defaults, runs the passes in the order given (`all`: the pipeline), and prints what came out. Where a pass of
+// rounding_passes() is named, they are no part of instantiating. `--claims` prints what axis_info says of each int
+// instead; `--plan` prints the stages that the schedule option split_k, with `--workers` stream_k too, gives it on a
+// CPU, `--gpu-plan` on a GPU.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -9,6 +11,7 @@
 #include <sstream>
 
 #include "kiln/dsl/instantiate.h"
+#include "kiln/dsl/rounding.h"
 #include "kiln/dsl/text.h"
 #include "kiln/dsl/verify.h"
 #include "launches/launch_sequence.h"
@@ -48,6 +51,14 @@ void print_claims(const Kernel& kernel) {
   }
 }
 
+kiln::Result<Kernel> instantiated(const Kernel& kernel, const std::vector<std::string>& passes) {
+  const auto is_named = [&](const kiln::codegen::Pass& pass) {
+    return std::ranges::find(passes, pass.name) != passes.end();
+  };
+  if (std::ranges::any_of(kiln::codegen::rounding_passes(), is_named)) return kiln::dsl::with_constants(kernel, {}, {});
+  return kiln::dsl::instantiate(kernel, {}, {});
+}
+
 void print_steps(const kiln::codegen::LaunchSequence& sequence) {
   std::fputs(kiln::codegen::print(sequence).c_str(), stdout);
 }
@@ -79,7 +90,7 @@ int main(int argc, char** argv) {
   text << stream.rdbuf();
   auto parsed = kiln::dsl::parse(text.str(), file);
   if (!parsed) return fail(parsed.error().message);
-  auto kernel = kiln::dsl::instantiate(*parsed, {}, {});
+  auto kernel = instantiated(*parsed, passes);
   if (!kernel) return fail(kernel.error().message);
   for (const std::string& name : passes) {
     if (name == "all") {

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "kiln/dsl/interpreter.h"
+#include "kiln/dsl/rounding.h"
 #include "kiln/dsl/text.h"
 #include "kiln/dsl/verify.h"
 #include "passes/axis_info.h"
@@ -97,6 +98,22 @@ INSTANTIATE_TEST_SUITE_P(Pipeline, EachPass, testing::ValuesIn(every_pass()),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Pipeline, ChangesNoResult) { expect_unchanged_results(nullptr); }
+
+// The compiler rounds as the interpreter does: its rows are what instantiate() does behind the constants.
+TEST(RoundingPasses, AreTheRestOfInstantiate) {
+  for (uint32_t seed = 1; seed <= 30; ++seed) {
+    Case test = random_kernel::generate(seed);
+    for (const bool fuses : {false, true}) {
+      test.kernel.options.fuse_precision = fuses;
+      test.kernel.options.contract = seed % 3 != 0;
+      const auto whole = random_kernel::instantiated(test);
+      const auto begun = dsl::with_constants(test.kernel, test.config, test.facts);
+      ASSERT_TRUE(whole.ok() && begun.ok()) << "seed " << seed;
+      EXPECT_EQ(dsl::print(codegen::run_passes(codegen::rounding_passes(), *begun, {})), dsl::print(*whole))
+          << "seed " << seed;
+    }
+  }
+}
 
 TEST(Pipeline, LeavesNoDescriptor) {
   for (uint32_t seed = 1; seed <= 30; ++seed) {
