@@ -9,6 +9,7 @@
 
 #include "cpu/sinks.h"
 #include "kiln/dsl/traits.h"
+#include "kiln/dsl/uses.h"
 #include "passes/pointers.h"
 
 namespace kiln::codegen::cpu {
@@ -33,7 +34,7 @@ class Scheduler {
     out_.materialise.resize(count);
     out_.use_count.resize(count);
     out_.user.resize(count);
-    out_.definition.resize(count);
+    out_.definition = dsl::definitions(kernel);
     out_.defining_region.resize(count);
     out_.by_elements.resize(count, true);
     index_.resize(count);
@@ -43,7 +44,13 @@ class Scheduler {
 
   Schedule run() {
     for (const dsl::Param& param : kernel_.params) index_[param.value] = is_index_new(param.value);
-    define(kernel_.body);
+    dsl::for_each_region(kernel_, [&](const dsl::Region& region) {
+      for (ValueId argument : region.args) {
+        out_.defining_region[argument] = &region;
+        index_[argument] = is_index_new(argument);
+      }
+    });
+    for (const Op* op : order_.ops) note_op(*op, *place(*op).region);
     for (const Op* op : order_.ops) {
       for (ValueId id : op->results) index_[id] = is_index_new(id);
     }
@@ -61,28 +68,19 @@ class Scheduler {
   }
 
  private:
-  void define(const dsl::Region& region) {
-    for (ValueId argument : region.args) {
-      out_.defining_region[argument] = &region;
-      index_[argument] = is_index_new(argument);
-    }
-    for (const Op& op : region.ops) {
-      for (ValueId operand : op.operands) {
-        if (makes_code(op)) {
-          ++out_.use_count[operand];
-          out_.user[operand] = &op;
-        }
-        if (!is_elementwise(op) || out_.defining_region[operand] != &region) out_.by_elements[operand] = false;
+  // In program order: an op, and the region that it stands in.
+  void note_op(const Op& op, const dsl::Region& region) {
+    for (ValueId operand : op.operands) {
+      if (makes_code(op)) {
+        ++out_.use_count[operand];
+        out_.user[operand] = &op;
       }
-      for (ValueId result : op.results) {
-        out_.definition[result] = &op;
-        out_.defining_region[result] = &region;
-      }
-      if (op.code == OpCode::kBroadcast && is_repeated(op)) repeated_[op.operands[0]] = true;
-      if (dsl::info(op.code).has(dsl::kWrites)) note_write(op);
-      if (op.code == OpCode::kLoad) loads_.push_back(&op);
-      for (const dsl::Region& inner : op.regions) define(inner);
+      if (!is_elementwise(op) || out_.defining_region[operand] != &region) out_.by_elements[operand] = false;
     }
+    for (ValueId result : op.results) out_.defining_region[result] = &region;
+    if (op.code == OpCode::kBroadcast && is_repeated(op)) repeated_[op.operands[0]] = true;
+    if (dsl::info(op.code).has(dsl::kWrites)) note_write(op);
+    if (op.code == OpCode::kLoad) loads_.push_back(&op);
   }
 
   // Whether each row of a tile is the same one: a nest goes over rows, and would compute it for each.

@@ -2,8 +2,10 @@
 // live in allocas that LLVM promotes.
 #include "gpu/control.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "gpu/analysis/deferred_reductions.h"
 #include "gpu/dot/dot_layouts.h"
@@ -12,6 +14,7 @@
 #include "gpu/pipeline/pipelined_dot.h"
 #include "gpu/region.h"
 #include "gpu/variables.h"
+#include "kiln/dsl/walk.h"
 
 namespace kiln::codegen::gpu {
 namespace {
@@ -42,17 +45,20 @@ Result<void> end_iteration(Context& ctx, llvm::ArrayRef<ValueId> yielded, const 
 void wait_for_uses_in(Context& ctx, const dsl::Region& region) {
   if (ctx.pending_groups() == 0) return;
   std::set<ValueId> seen;
-  const auto wait_for = [&](const auto& self, const Op& op) -> void {
-    for (ValueId id : op.operands) {
-      if (!seen.insert(id).second) continue;
-      if (ctx.is_pending(id)) static_cast<void>(ctx.get(id));
-      if (ctx.definition[id]) self(self, *ctx.definition[id]);
-    }
-    for (const dsl::Region& inner : op.regions) {
-      for (const Op& inside : inner.ops) self(self, inside);
-    }
+  std::vector<ValueId> open;  // the next one last
+  const auto add_operands = [&](const auto& part) {
+    const auto before = static_cast<ptrdiff_t>(open.size());
+    dsl::for_each_op(part, [&](const Op& op) { open.insert(open.end(), op.operands.begin(), op.operands.end()); });
+    std::reverse(open.begin() + before, open.end());
   };
-  for (const Op& op : region.ops) wait_for(wait_for, op);
+  add_operands(region);
+  while (!open.empty()) {
+    const ValueId id = open.back();
+    open.pop_back();
+    if (!seen.insert(id).second) continue;
+    if (ctx.is_pending(id)) static_cast<void>(ctx.get(id));
+    if (const Op* from = ctx.definition[id]) add_operands(*from);
+  }
 }
 
 // The numbers of carried values that come from products of several warps and are yielded by themselves alone: they may

@@ -63,7 +63,7 @@ class Placer {
       agree_on_vectors(op);
     });
     wanted_by_dot_.resize(kernel.values.size());
-    note_wanted_by_dot(kernel.body);
+    note_wanted_by_dot();
     for (const dsl::Param& param : kernel.params) out_.home[param.value] = replicated({}, block);
     visit(kernel.body);
   }
@@ -315,10 +315,11 @@ class Placer {
   // The layout in which a product by matrix instructions wants an operand that is computed from the value: from shared
   // memory (pipeline.h) it comes in whatever layout is asked for. From the last op to the first, so that users are
   // known.
-  void note_wanted_by_dot(const dsl::Region& region) {
-    for (const Op& op : std::views::reverse(region.ops)) {
-      for (const dsl::Region& inner : op.regions) note_wanted_by_dot(inner);
-      for (ValueId id : op.results) wanted_by_dot_[id] = wanted_by_users(id);
+  void note_wanted_by_dot() {
+    std::vector<const Op*> ops;
+    dsl::for_each_op(kernel_, [&](const Op& op) { ops.push_back(&op); });
+    for (const Op* op : std::views::reverse(ops)) {
+      for (ValueId id : op->results) wanted_by_dot_[id] = wanted_by_users(id);
     }
   }
 

@@ -18,13 +18,11 @@ using dsl::ValueId;
 
 // What an op and those inside of it define.
 std::unordered_set<ValueId> defined_by(const Op& op) {
-  std::unordered_set<ValueId> out(op.results.begin(), op.results.end());
-  for (const Region& region : op.regions) {
-    dsl::for_each_region(region, [&](const Region& each) {
-      out.insert(each.args.begin(), each.args.end());
-      for (const Op& inner : each.ops) out.insert(inner.results.begin(), inner.results.end());
-    });
-  }
+  std::unordered_set<ValueId> out;
+  dsl::for_each_op(op, [&](const Op& each) {
+    out.insert(each.results.begin(), each.results.end());
+    for (const Region& region : each.regions) out.insert(region.args.begin(), region.args.end());
+  });
   return out;
 }
 

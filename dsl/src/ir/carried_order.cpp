@@ -43,7 +43,9 @@ Layout layout_of(OpCode code) {
 
 class Walk {
  public:
-  explicit Walk(Kernel& kernel) : kernel_(kernel), definitions_(kernel.values.size()) { define(kernel.body); }
+  explicit Walk(Kernel& kernel) : kernel_(kernel), definitions_(kernel.values.size()) {
+    for_each_op(kernel, [&](Op& op) { define(op); });
+  }
 
   void run() {
     push_anchors(kernel_.body);
@@ -84,24 +86,20 @@ class Walk {
     size_t carried = 0;
   };
 
-  void define(Region& region) {
-    for (Op& op : region.ops) {
-      const size_t index = ops_.size();
-      ops_.push_back({&op});
-      numbers_[&op] = index;
-      Layout layout = layout_of(op.code);
-      for (size_t i = 0; i < op.results.size(); ++i) definitions_[op.results[i]] = {index, layout.carries ? i : kNone};
-      if (layout.carries) {
-        for (size_t r = 0; r < op.regions.size(); ++r) {
-          for (size_t i = 0; layout.first_arg[r] && i < op.results.size(); ++i) {
-            definitions_[op.regions[r].args[*layout.first_arg[r] + i]] = {index, i};
-          }
-        }
-        ops_[index].loop = loops_.size();
-        loops_.push_back({&op, std::move(layout), std::vector<bool>(op.results.size(), false), {}});
+  void define(Op& op) {
+    const size_t index = ops_.size();
+    ops_.push_back({&op});
+    numbers_[&op] = index;
+    Layout layout = layout_of(op.code);
+    for (size_t i = 0; i < op.results.size(); ++i) definitions_[op.results[i]] = {index, layout.carries ? i : kNone};
+    if (!layout.carries) return;
+    for (size_t r = 0; r < op.regions.size(); ++r) {
+      for (size_t i = 0; layout.first_arg[r] && i < op.results.size(); ++i) {
+        definitions_[op.regions[r].args[*layout.first_arg[r] + i]] = {index, i};
       }
-      for (Region& inner : op.regions) define(inner);
     }
+    ops_[index].loop = loops_.size();
+    loops_.push_back({&op, std::move(layout), std::vector<bool>(op.results.size(), false), {}});
   }
 
   void push_values(const std::vector<ValueId>& ids, size_t count) {

@@ -9,14 +9,7 @@ class Types {
  public:
   Types(const Kernel& kernel, Report& report) : kernel_(kernel), report_(report), names_(kernel.expr_names()) {}
 
-  void visit(const Region& region) {
-    for (const Op& op : region.ops) visit(op);
-  }
-
- private:
-  std::string text(ValueId id) const { return to_string(kernel_.type(id), names_); }
-
-  void visit(const Op& op) {
+  void check(const Op& op) {
     std::vector<Type> operands;
     operands.reserve(op.operands.size());
     for (ValueId id : op.operands) operands.push_back(kernel_.type(id));
@@ -37,8 +30,10 @@ class Types {
       check_regions(op, region_types(op.code, operands, op.attrs));
     }
     if (op.code == OpCode::kConstant && std::holds_alternative<Literal>(op.attrs[0])) check_literal(op);
-    for (const Region& inner : op.regions) visit(inner);
   }
+
+ private:
+  std::string text(ValueId id) const { return to_string(kernel_.type(id), names_); }
 
   std::vector<Type> yielded(const Region& region) const {
     std::vector<Type> out;
@@ -173,7 +168,10 @@ class PointerSources {
 
 }  // namespace
 
-void verify_types(const Kernel& kernel, Report& report) { Types(kernel, report).visit(kernel.body); }
+void verify_types(const Kernel& kernel, Report& report) {
+  Types types(kernel, report);
+  for_each_op(kernel, [&](const Op& op) { types.check(op); });
+}
 
 void verify_readonly(const Kernel& kernel, Report& report) {
   const PointerSources sources(kernel);

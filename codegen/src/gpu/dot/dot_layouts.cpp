@@ -7,6 +7,7 @@
 #include "gpu/layout/algebra.h"
 #include "gpu/layout/coalesce.h"
 #include "gpu/shared/shared_panels.h"
+#include "kiln/dsl/walk.h"
 
 namespace kiln::codegen::gpu {
 namespace {
@@ -202,22 +203,16 @@ bool fits_panels(const dsl::Type& operand) {
 
 bool multiplies_packed(const dsl::Kernel& kernel, const TargetInfo& target) {
   bool any = false, all = true;
-  const auto visit = [&](auto& self, const dsl::Region& region) -> void {
-    for (const dsl::Op& op : region.ops) {
-      for (const dsl::Region& inner : op.regions) self(self, inner);
-      if (op.code != dsl::OpCode::kDotScaled) continue;
-      const dsl::Type &a = kernel.type(op.operands[0]), &b = kernel.type(op.operands[2]);
-      if (a.element != ElementType::kU8 && b.element != ElementType::kU8) continue;
-      any = true;
-      const int64_t inner = padded_shape(a).back();
-      const bool is_whole = inner == dsl::concrete_shape(a).back();
-      all &=
-          a.element == b.element &&
-          scaled_instruction({a.element, b.element, ElementType::kF32, dsl::Precision::kIeee}, inner, is_whole, target)
-              .has_value();
-    }
-  };
-  visit(visit, kernel.body);
+  dsl::for_each_op(kernel, [&](const dsl::Op& op) {
+    if (op.code != dsl::OpCode::kDotScaled) return;
+    const dsl::Type &a = kernel.type(op.operands[0]), &b = kernel.type(op.operands[2]);
+    if (a.element != ElementType::kU8 && b.element != ElementType::kU8) return;
+    any = true;
+    const int64_t inner = padded_shape(a).back();
+    const bool is_whole = inner == dsl::concrete_shape(a).back();
+    const DotTypes types = {a.element, b.element, ElementType::kF32, dsl::Precision::kIeee};
+    all &= a.element == b.element && scaled_instruction(types, inner, is_whole, target).has_value();
+  });
   return any && all;
 }
 

@@ -4,6 +4,8 @@
 #include <functional>
 #include <numeric>
 
+#include "kiln/dsl/walk.h"
+
 namespace kiln::codegen::gpu {
 namespace {
 
@@ -19,7 +21,10 @@ class StrideRules {
   explicit StrideRules(const dsl::Kernel& kernel)
       : kernel_(kernel), strides_(kernel.values.size()), known_(strides_.size()) {
     for (const dsl::Param& param : kernel.params) set(param.value, {}, param.type);
-    visit(kernel.body);
+    dsl::for_each_region(kernel, [&](const dsl::Region& region) {
+      for (ValueId arg : region.args) set(arg, {}, kernel.type(arg));
+    });
+    dsl::for_each_op_postorder(kernel, [&](const Op& op) { visit(op); });
   }
 
   std::vector<Strides> take() { return std::move(strides_); }
@@ -30,14 +35,10 @@ class StrideRules {
     strides_[id] = std::move(strides);
   }
 
-  void visit(const dsl::Region& region) {
-    for (ValueId arg : region.args) set(arg, {}, kernel_.type(arg));
-    for (const Op& op : region.ops) {
-      for (const dsl::Region& inner : op.regions) visit(inner);
-      for (ValueId id : op.results) set(id, {}, kernel_.type(id));
-      if (op.results.size() == 1) set(op.results[0], result(op), kernel_.type(op.results[0]));
-      if (op.code == OpCode::kConstant) note_constant(op);
-    }
+  void visit(const Op& op) {
+    for (ValueId id : op.results) set(id, {}, kernel_.type(id));
+    if (op.results.size() == 1) set(op.results[0], result(op), kernel_.type(op.results[0]));
+    if (op.code == OpCode::kConstant) note_constant(op);
   }
 
   void note_constant(const Op& op) {
