@@ -23,7 +23,7 @@ class Walk {
   std::vector<ParamUse> run() {
     do {
       changed_ = false;
-      for (const dsl::Op& op : kernel_.body.ops) visit(op);
+      for_each_op_postorder(kernel_, [&](const dsl::Op& op) { visit(op); });
     } while (changed_);
     return use_;
   }
@@ -41,11 +41,7 @@ class Walk {
     Origins all;
     for (dsl::ValueId id : op.operands) all.insert(origins_[id].begin(), origins_[id].end());
     for (const dsl::Region& region : op.regions) {
-      for (const dsl::Op& inner : region.ops) {
-        visit(inner);
-        if (inner.code != dsl::OpCode::kYield) continue;
-        for (dsl::ValueId id : inner.operands) all.insert(origins_[id].begin(), origins_[id].end());
-      }
+      for (dsl::ValueId id : region.ops.back().operands) all.insert(origins_[id].begin(), origins_[id].end());
     }
     for (dsl::ValueId id : op.results) flow(all, id);
     for (const dsl::Region& region : op.regions) {
