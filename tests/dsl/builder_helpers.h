@@ -9,26 +9,18 @@
 #include "kiln/dsl/interpreter.h"
 #include "kiln/dsl/kernel.h"
 #include "kiln/dsl/verify.h"
+#include "kiln/dsl/walk.h"
 
 namespace kiln::dsl {
 
 inline int count_ops(const Region& region, OpCode code) {
   int count = 0;
-  for (const Op& op : region.ops) {
-    count += op.code == code;
-    for (const Region& inner : op.regions) count += count_ops(inner, code);
-  }
+  for_each_op(region, [&](const Op& op) { count += op.code == code; });
   return count;
 }
 
 inline const Op* find_op(const Region& region, OpCode code) {
-  for (const Op& op : region.ops) {
-    if (op.code == code) return &op;
-    for (const Region& inner : op.regions) {
-      if (const Op* found = find_op(inner, code)) return found;
-    }
-  }
-  return nullptr;
+  return find_op(region, [&](const Op& op) { return op.code == code; });
 }
 
 // The kernel of a trace that must have gone well; also checked by the verifier.

@@ -7,6 +7,7 @@
 
 #include "differential.h"
 #include "kiln/dsl/canonical.h"
+#include "kiln/dsl/walk.h"
 #include "random_cases.h"
 
 namespace kiln::test {
@@ -18,13 +19,14 @@ using Uses = std::set<std::pair<OpCode, dsl::ElementType>>;
 
 constexpr uint32_t kSeeds = 150;
 
-void collect_uses(const dsl::Kernel& kernel, const dsl::Region& region, Uses& uses) {
-  for (const dsl::Op& op : region.ops) {
-    for (const dsl::ValueId id : op.operands) uses.emplace(op.code, kernel.type(id).element);
-    for (const dsl::ValueId id : op.results) uses.emplace(op.code, kernel.type(id).element);
-    if (op.operands.empty() && op.results.empty()) uses.emplace(op.code, dsl::ElementType::kI1);
-    for (const dsl::Region& inner : op.regions) collect_uses(kernel, inner, uses);
-  }
+Uses uses_of(const dsl::Kernel& kernel) {
+  Uses out;
+  dsl::for_each_op(kernel, [&](const dsl::Op& op) {
+    for (const dsl::ValueId id : op.operands) out.emplace(op.code, kernel.type(id).element);
+    for (const dsl::ValueId id : op.results) out.emplace(op.code, kernel.type(id).element);
+    if (op.operands.empty() && op.results.empty()) out.emplace(op.code, dsl::ElementType::kI1);
+  });
+  return out;
 }
 
 class AmdOps : public testing::TestWithParam<const char*> {};
@@ -33,9 +35,7 @@ TEST_P(AmdOps, EachIsExecutedOnEachTypeAndAgreesWithTheInterpreter) {
   Uses executed;
   for (uint32_t seed = 1; seed <= kSeeds; ++seed) {
     const Case test = random_kernel::generate(seed);
-    Uses uses;
-    const dsl::Kernel kernel = dsl::canonicalise(test.kernel);  // what a backend sees
-    collect_uses(kernel, kernel.body, uses);
+    const Uses uses = uses_of(dsl::canonicalise(test.kernel));  // what a backend sees
     if (std::includes(executed.begin(), executed.end(), uses.begin(), uses.end())) continue;
     const Ran ran = run_case(test, GetParam());
     EXPECT_EQ(ran.wrong, "") << "seed " << seed << "\n" << random_kernel::reproducer(test);

@@ -3,10 +3,9 @@
 
 #include <unistd.h>
 
-#include <functional>
-
 #include "kiln/dsl/canonical.h"
 #include "kiln/dsl/source_line.h"
+#include "kiln/dsl/walk.h"
 #include "random/random_kernel.h"
 #include "text_helpers.h"
 
@@ -367,13 +366,7 @@ TEST(Verify, AnyIndexMayBeWrong) {
   for (uint32_t seed = 0; seed < 3000; ++seed) {
     Kernel kernel = RandomKernel(seed % 50).make();
     std::vector<Op*> ops;
-    std::function<void(Region&)> collect = [&](Region& region) {
-      for (Op& op : region.ops) {
-        ops.push_back(&op);
-        for (Region& inner : op.regions) collect(inner);
-      }
-    };
-    collect(kernel.body);
+    for_each_op(kernel, [&](Op& op) { ops.push_back(&op); });
     Op& op = *ops[random() % ops.size()];
     switch (random() % 6) {
       case 0:

@@ -7,6 +7,7 @@
 
 #include "families.h"
 #include "kiln/dsl/facts.h"
+#include "kiln/dsl/walk.h"
 
 namespace kiln::random_kernel {
 
@@ -128,13 +129,7 @@ void Maker::header() {
 // Stores of what nothing used, so that nothing is dead.
 void Maker::sink() {
   std::set<ValueId> used;
-  std::function<void(const std::vector<Op>&)> collect = [&](const std::vector<Op>& list) {
-    for (const Op& op : list) {
-      used.insert(op.operands.begin(), op.operands.end());
-      for (const Region& inner : op.regions) collect(inner.ops);
-    }
-  };
-  collect(kernel.body.ops);
+  dsl::for_each_op(kernel, [&](const Op& op) { used.insert(op.operands.begin(), op.operands.end()); });
   std::vector<ValueId> unused;
   for (const ValueId id : scope) {
     if (!used.contains(id) && type(id).is_value()) unused.push_back(id);

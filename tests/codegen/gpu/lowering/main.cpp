@@ -26,6 +26,7 @@
 #include "kiln/dsl/instantiate.h"
 #include "kiln/dsl/text.h"
 #include "kiln/dsl/verify.h"
+#include "kiln/dsl/walk.h"
 #include "named_target.h"
 
 namespace {
@@ -46,8 +47,8 @@ int fail(const std::string& message) {
   return 1;
 }
 
-void print_region(const dsl::Kernel& kernel, const gpu::Placement& placement, const dsl::Region& region) {
-  for (const dsl::Op& op : region.ops) {
+void print_layouts(const dsl::Kernel& kernel, const gpu::Placement& placement) {
+  dsl::for_each_op(kernel, [&](const dsl::Op& op) {
     for (dsl::ValueId id : op.results) {
       if (kernel.type(id).rank() == 0 || kernel.values[id].name.empty()) continue;
       const auto& home = placement.home[id];
@@ -57,8 +58,7 @@ void print_region(const dsl::Kernel& kernel, const gpu::Placement& placement, co
     if (op.results.empty() && wanted != placement.wanted.end()) {
       std::printf("%s: %s\n", std::string(dsl::info(op.code).name).c_str(), to_string(wanted->second).c_str());
     }
-    for (const dsl::Region& inner : op.regions) print_region(kernel, placement, inner);
-  }
+  });
 }
 
 kiln::Result<dsl::Kernel> read_kernel(const Options& options) {
@@ -81,7 +81,7 @@ int print_placement(const Options& options, const dsl::Kernel& kernel) {
   const auto info = kiln::codegen::axis_info(kernel, kiln::codegen::Wrap::kIndex);
   const gpu::Placement placement =
       gpu::place(kernel, NamedTarget(options.block.lanes, options.groups), options.block, info);
-  print_region(kernel, placement, kernel.body);
+  print_layouts(kernel, placement);
   return 0;
 }
 
