@@ -12,6 +12,7 @@
 #include "bundle.h"
 #include "commands.h"
 #include "entries.h"
+#include "kiln/abi/metadata_json.h"
 #include "kiln/client/connection.h"
 #include "kiln/wire/fd.h"
 #include "kiln/wire/json.h"
@@ -47,9 +48,9 @@ void have_them_counted() {
 
 bool is_wanted(const wire::EntryView& entry, const std::vector<std::string>& kernels) {
   if (kernels.empty()) return true;
-  auto metadata = wire::parse_object(entry.metadata);
-  const std::string name = metadata ? wire::Fields(*metadata).text("kernel") : "";
-  return std::find(kernels.begin(), kernels.end(), name) != kernels.end();
+  const auto object = wire::parse_object(entry.metadata);
+  const auto metadata = object ? abi::metadata_of(*object) : object.error();
+  return metadata && std::find(kernels.begin(), kernels.end(), metadata->kernel) != kernels.end();
 }
 
 Result<void> write_all(int fd, std::span<const std::byte> bytes) {

@@ -25,22 +25,16 @@ bool is_elf(std::string_view code) {
          inside(header.e_phoff, uint64_t{header.e_phnum} * header.e_phentsize);
 }
 
-std::string text_of(const nlohmann::json& metadata, const char* name) {
-  const auto field = metadata.find(name);
-  return field != metadata.end() && field->is_string() ? field->get<std::string>() : std::string();
-}
-
 }  // namespace
 
-Result<void> check_artifact(const nlohmann::json& metadata, std::span<const std::byte> code) {
+Result<void> check_artifact(const abi::Metadata& metadata, std::span<const std::byte> code) {
   if (code.empty()) return internal_error("the worker sent an artifact without code");
   const std::string_view text(reinterpret_cast<const char*>(code.data()), code.size());
-  const std::string emit = text_of(metadata, "emit");
-  if (std::find(kElfKinds.begin(), kElfKinds.end(), emit) != kElfKinds.end() && !is_elf(text)) {
-    return internal_error("the worker sent a " + emit + " that is no whole ELF file");
+  if (std::find(kElfKinds.begin(), kElfKinds.end(), metadata.emit) != kElfKinds.end() && !is_elf(text)) {
+    return internal_error("the worker sent a " + metadata.emit + " that is no whole ELF file");
   }
-  if (emit == "ptx" && text.find(".entry " + text_of(metadata, "entry") + "(") == std::string_view::npos) {
-    return internal_error("the worker sent PTX without the entry `" + text_of(metadata, "entry") + "`");
+  if (metadata.emit == "ptx" && text.find(".entry " + metadata.entry + "(") == std::string_view::npos) {
+    return internal_error("the worker sent PTX without the entry `" + metadata.entry + "`");
   }
   return {};
 }

@@ -2,14 +2,13 @@
 #pragma once
 
 #include <cstddef>
-#include <nlohmann/json.hpp>
 #include <span>
 
-#include "kiln/dsl/result.h"
+#include "kiln/abi/metadata.h"
 
 namespace kiln::server {
 
 // Not empty; an ELF file where `emit` is one of its kinds; PTX with the entry that `entry` names.
-Result<void> check_artifact(const nlohmann::json& metadata, std::span<const std::byte> code);
+Result<void> check_artifact(const abi::Metadata& metadata, std::span<const std::byte> code);
 
 }  // namespace kiln::server

@@ -3,6 +3,7 @@
 #include <new>
 
 #include "cache/artifact_check.h"
+#include "kiln/abi/metadata_json.h"
 #include "kiln/wire/crash_report.h"
 #include "kiln/wire/entry.h"
 #include "kiln/wire/json.h"
@@ -21,10 +22,19 @@ uint64_t unix_ms() {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
 }
 
+// What the worker sent with the code.
+Result<abi::Metadata> metadata_of(const JobOutcome& outcome) {
+  const auto object = wire::parse_object(outcome.metadata);
+  if (!object) return internal_error("the worker's metadata does not parse: " + object.error().message);
+  auto metadata = abi::metadata_of(*object);
+  if (!metadata) return internal_error("the worker's metadata has " + metadata.error().message);
+  return metadata;
+}
+
 // "cpu" of "cpu:x86-64-v3".
-std::string target_kind(const Result<nlohmann::json>& metadata) {
-  const std::string target = metadata ? wire::Fields(*metadata).text("target", "unknown") : "unknown";
-  return target.substr(0, target.find(':'));
+std::string target_kind(const Result<abi::Metadata>& metadata) {
+  if (!metadata || metadata->target.empty()) return "unknown";
+  return metadata->target.substr(0, metadata->target.find(':'));
 }
 
 // One that is too large for an entry cannot be compiled again from it.
@@ -51,7 +61,7 @@ void Scheduler::settle(const JobPtr& job, JobOutcome outcome) {
   job->phases = std::move(outcome.phases);
   switch (outcome.kind) {
     case JobOutcome::kArtifact: {
-      const auto metadata = wire::parse_object(outcome.metadata);
+      const auto metadata = metadata_of(outcome);
       metrics_.record_compile(target_kind(metadata), took);
       average_ms_ += (std::chrono::duration<double, std::milli>(took).count() - average_ms_) / 16;
       return on_artifact(job, outcome, metadata);
@@ -67,7 +77,7 @@ void Scheduler::settle(const JobPtr& job, JobOutcome outcome) {
   }
 }
 
-void Scheduler::on_artifact(const JobPtr& job, const JobOutcome& outcome, const Result<nlohmann::json>& metadata) {
+void Scheduler::on_artifact(const JobPtr& job, const JobOutcome& outcome, const Result<abi::Metadata>& metadata) {
   auto blob = make_blob(*job, outcome, metadata);
   if (!blob) return finish(job, blob.error());
   store_.put(*blob);
@@ -112,10 +122,9 @@ void Scheduler::keep_crash(const Job& job, const std::string& cause) {
   if (bytes) store_.keep_crash(job.key, std::move(*bytes));
 }
 
-// `metadata`: what the worker sent, parsed.
 Result<SharedBlob> Scheduler::make_blob(const Job& job, const JobOutcome& outcome,
-                                        const Result<nlohmann::json>& metadata) const {
-  if (!metadata) return internal_error("the worker's metadata does not parse: " + metadata.error().message);
+                                        const Result<abi::Metadata>& metadata) const {
+  if (!metadata) return metadata.error();
   if (auto sound = check_artifact(*metadata, outcome.code); !sound) return sound.error();
   const std::string kind = target_kind(metadata), record = wire::dump(record_of(job));
   auto bytes = wire::encode_entry({.key = job.key,

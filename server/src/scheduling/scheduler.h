@@ -9,6 +9,7 @@
 
 #include "cache/store.h"
 #include "cache/verifier.h"
+#include "kiln/abi/metadata.h"
 #include "processes/worker_pool.h"
 #include "scheduling/job_queue.h"
 #include "scheduling/refusals.h"
@@ -65,9 +66,9 @@ class Scheduler {
   void run(const JobPtr& job);
   void on_outcome(const JobPtr& job, JobOutcome outcome);
   void settle(const JobPtr& job, JobOutcome outcome);
-  void on_artifact(const JobPtr& job, const JobOutcome& outcome, const Result<nlohmann::json>& metadata);
+  void on_artifact(const JobPtr& job, const JobOutcome& outcome, const Result<abi::Metadata>& metadata);
   void on_death(const JobPtr& job, const JobOutcome& outcome);
-  Result<SharedBlob> make_blob(const Job& job, const JobOutcome& outcome, const Result<nlohmann::json>& metadata) const;
+  Result<SharedBlob> make_blob(const Job& job, const JobOutcome& outcome, const Result<abi::Metadata>& metadata) const;
   void keep_crash(const Job& job, const std::string& cause);
   nlohmann::json record_of(const Job& job) const;
   void on_deadline(const WaiterId& id, uint64_t serial);

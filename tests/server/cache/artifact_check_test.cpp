@@ -10,7 +10,10 @@ namespace kiln::server {
 namespace {
 
 Result<void> checked(const char* emit, const std::string& code) {
-  return check_artifact({{"emit", emit}, {"entry", "kiln_entry"}}, std::as_bytes(std::span(code)));
+  abi::Metadata metadata;
+  metadata.emit = emit;
+  metadata.entry = "kiln_entry";
+  return check_artifact(metadata, std::as_bytes(std::span(code)));
 }
 
 TEST(ArtifactCheck, CodeIsWhatItIsSaidToBe) {
@@ -28,7 +31,7 @@ TEST(ArtifactCheck, CodeIsWhatItIsSaidToBe) {
   EXPECT_FALSE(checked("ptx", ".visible .func kiln_entry("));
   EXPECT_TRUE(checked("llvm", "define"));
   EXPECT_FALSE(checked("llvm", ""));
-  EXPECT_TRUE(check_artifact(nlohmann::json::object(), std::as_bytes(std::span("x"))));
+  EXPECT_TRUE(check_artifact({}, std::as_bytes(std::span("x"))));
 }
 
 }  // namespace
