@@ -30,6 +30,7 @@ std::optional<ProcessState> process_state(pid_t pid) {
     if (number == kStarted) out.started = std::strtoull(field.c_str(), nullptr, 10);
   }
   // The first thread may have ended before the others.
+  out.stopped = state == "T";
   out.ended = state == "X" || (state == "Z" && out.threads <= 1);
   return out;
 }

@@ -10,6 +10,7 @@ namespace kiln::server {
 
 struct ProcessState {
   bool ended = false;    // all its threads have
+  bool stopped = false;  // by a signal
   uint64_t threads = 0;  // with those that have ended, and that nobody has joined yet
   uint64_t started = 0;  // when, in the kernel's ticks: another process may get the same number later
 };

@@ -11,6 +11,7 @@
 #include "kiln/wire/json.h"
 #include "kiln/wire/messages.h"
 #include "kiln/wire/process.h"
+#include "processes/process_state.h"
 
 namespace kiln::server {
 namespace {
@@ -19,6 +20,8 @@ constexpr int kChannelFd = 3;
 // A tuner that died so often without an answer is left alone for a while.
 constexpr unsigned kManyDeaths = 3;
 constexpr std::chrono::seconds kRest{60};
+constexpr std::chrono::milliseconds kLook{250};
+constexpr int kPatience = 3;  // times a client's with a greeting, as with the zygote
 
 // With the daemon's own environment: drivers, home and data directories are found there.
 wire::Program tuner(const Config& config, int channel) {
@@ -53,7 +56,13 @@ SharedBytes holding(SharedBytes body, std::shared_ptr<const void> place, std::sh
 
 TunerProcess::TunerProcess(asio::io_context& io, const Config& config, std::shared_ptr<Bytes> scratch, Log& log,
                            Metrics& metrics, History& history)
-    : io_(io), config_(config), scratch_(std::move(scratch)), log_(log), metrics_(metrics), history_(history) {}
+    : io_(io),
+      config_(config),
+      scratch_(std::move(scratch)),
+      log_(log),
+      metrics_(metrics),
+      history_(history),
+      look_(io) {}
 
 TunerProcess::~TunerProcess() { stop(); }
 
@@ -82,11 +91,28 @@ Result<void> TunerProcess::start() {
     log_.info("tuner_started", {{"tuner_pid", pid_}});
     socket_->start({.frame = [this](const wire::Frame& frame) { on_frame(frame); },
                     .closed = [this](const CloseReason& reason) { on_closed(reason); }});
+    stopped_for_ = {};
+    watch();
   } catch (const std::bad_alloc&) {  // nobody would hear it
     end();
     throw;
   }
   return {};
+}
+
+// One that is stopped answers nobody, for ever. Its time is counted in looks, so that it has it also where the machine
+// stands still.
+void TunerProcess::watch() {
+  look_.expires_after(kLook);
+  look_.async_wait([this](const boost::system::error_code& failed) {
+    if (failed || !socket_) return;
+    watch();
+    const auto state = process_state(pid_);
+    stopped_for_ = state && state->stopped && !waiting_.empty() ? stopped_for_ + kLook : std::chrono::milliseconds(0);
+    if (stopped_for_ <= kPatience * config_.hello_timeout) return;
+    socket_->close();
+    on_closed({CloseReason::kIo, false, "it was stopped for too long"});
+  });
 }
 
 void TunerProcess::submit(Request request, Reply reply) {
@@ -173,9 +199,10 @@ void TunerProcess::forget_client(uint64_t client) {
 void TunerProcess::on_closed(const CloseReason& reason) {
   auto keep = std::move(socket_);  // its code is still on the stack
   std::string cause = reason.message.empty() ? "it closed its channel" : reason.message;
+  const bool was_stopped = stopped_for_ > kPatience * config_.hello_timeout;
   ::kill(-pid_, SIGKILL);  // with its runners; of no use even if it still runs
   int status = 0;
-  if (::waitpid(pid_, &status, 0) == pid_) cause = wire::exit_text(status);
+  if (::waitpid(pid_, &status, 0) == pid_ && !was_stopped) cause = wire::exit_text(status);
   pid_ = -1;
   ++deaths_;
   died_ = std::chrono::steady_clock::now();

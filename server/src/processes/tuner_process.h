@@ -4,6 +4,8 @@
 
 #include <sys/types.h>
 
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -56,6 +58,7 @@ class TunerProcess {
   };
 
   Result<void> start();
+  void watch();
   void on_frame(const wire::Frame& frame);
   void on_closed(const CloseReason& reason);
   void remember(const Waiting& waiting, std::string outcome);
@@ -72,6 +75,8 @@ class TunerProcess {
   History& history_;
   std::shared_ptr<FrameSocket> socket_;
   pid_t pid_ = -1;
+  asio::steady_timer look_;
+  std::chrono::milliseconds stopped_for_{};  // while somebody waits for it
   uint64_t next_ = 1;
   std::map<uint64_t, Waiting> waiting_;
   // Requests and their bytes until they are answered and their frames are gone.

@@ -42,10 +42,10 @@ void WorkerPool::on_channel_closed(WorkerId id, const CloseReason& reason) {
   Worker* worker = find(id);
   if (!worker) return;
   worker->ended = true;
+  // Without its channel it is of no use, whatever it does now. First, for its words may find no memory.
+  if (!worker->exited && !worker->retiring) doom(*worker, SIGKILL);
   if (reason.kind == CloseReason::kProtocol) worker->complaint = "wrote garbage: " + reason.message;
   if (reason.kind == CloseReason::kMidFrame) worker->complaint = reason.message;
-  // Without its channel it is of no use, whatever it does now.
-  if (!worker->exited && !worker->retiring) doom(*worker, SIGKILL);
   finish_if_gone(*worker);
 }
 

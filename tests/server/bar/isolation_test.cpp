@@ -1,10 +1,12 @@
-// Statements 18 to 21: compiles that go wrong, what workers may use, and what the dead leave behind.
+// Statements 18 to 21: compiles that go wrong, what workers may use, and what the dead leave behind. Of 48: children of
+// the daemon that are stopped.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <set>
 #include <thread>
@@ -267,6 +269,84 @@ TEST_F(BarIsolation, Statement21TheDeadLeaveNothing) {
          "%d daemons killed with 4 busy workers each: all gone after %.1f ms at most; a killed client's worker after "
          "%.1f ms",
          rounds, percentile(worker_gone, 1), percentile(client_gone, 1));
+}
+
+// Of all children that it stops or hangs is seen by what it owes: a worker its job at the deadline, the zygote a fork,
+// the tuner an answer.
+TEST_F(BarIsolation, Statement48AStoppedWorkerCostsItsJobAndIsReplaced) {
+  start({"--workers", "1"});
+  auto daemon = connect();
+  std::jthread patient([&] {
+    auto late = connect()->compile(order("waits", 0, "stopped"), {.deadline_ms = 1500});
+    ASSERT_FALSE(late);
+    EXPECT_EQ(late.error().code, ErrorCode::kDeadlineExceeded) << late.error().message;
+    EXPECT_NE(late.error().message.find("did not finish"), std::string::npos) << late.error().message;
+  });
+  ASSERT_TRUE(eventually([&] { return busy_workers().size() == 1; }));
+  const pid_t worker = busy_workers().at(0);
+  ::kill(worker, SIGSTOP);
+  Stopwatch waited;
+  patient.join();
+  EXPECT_TRUE(eventually([&] { return !alive(worker); })) << "it has its place for ever";
+  auto next = daemon->compile(order("bytes"), {.deadline_ms = 30'000});
+  EXPECT_TRUE(next) << next.error().message;
+  figure(48, "a worker that was stopped at its job: DEADLINE_EXCEEDED in time, another worker after %.0f ms",
+         waited.ms());
+}
+
+TEST_F(BarIsolation, Statement48AStoppedZygoteIsSaidAndReplaced) {
+  start({"--workers", "2", "--hello-timeout", "0.3"});
+  auto daemon = connect();
+  std::jthread running([&] {
+    auto hangs = connect()->compile(order("hang"), {.deadline_ms = 2500});
+    EXPECT_EQ(hangs ? ErrorCode::kInternal : hangs.error().code, ErrorCode::kDeadlineExceeded);
+  });
+  ASSERT_TRUE(eventually([&] { return stats()["workers_busy"] == 1; }));
+  const pid_t zygote = descendants(daemon_.pid()).at(0);
+  ::kill(zygote, SIGSTOP);
+  Stopwatch waited;
+  auto next = daemon->compile(order("bytes"), {.deadline_ms = 30'000});
+  EXPECT_TRUE(next) << next.error().message;
+  EXPECT_FALSE(alive(zygote));
+  bool is_said = false;
+  for (const auto& line : log_lines("kilnd.log")) is_said |= line["event"] == "zygote_died";
+  EXPECT_TRUE(is_said);
+  figure(48, "a zygote that was stopped: another one and its worker's answer after %.0f ms", waited.ms());
+}
+
+TEST_F(BarIsolation, Statement48AStoppedTunerIsSaidAndReplaced) {
+  const std::string tuner = temp_ / "tuner";
+  std::ofstream(tuner) << "#!/bin/sh\nexec sleep 1000\n";
+  std::filesystem::permissions(tuner, std::filesystem::perms::owner_all);
+  start({"--tuner", tuner, "--hello-timeout", "0.3"});
+  RawPeer peer(runtime());
+  ASSERT_TRUE(peer.read());
+  peer.hello();
+  const RequestBytes request = order("bytes");
+  const uint32_t size = static_cast<uint32_t>(request.canonical.size());
+  const auto tune = [&](uint64_t id) {
+    peer.send({.type = wire::Type::kTune,
+               .request_id = id,
+               .json = R"({"wait":true})",
+               .body = {std::as_bytes(std::span(&size, 1)), request.canonical}});
+    EXPECT_TRUE(eventually([&] { return stats()["tune_waiters"] == 1; }));
+  };
+  tune(1);
+  const auto children = descendants(daemon_.pid());  // the zygote, and
+  ASSERT_EQ(children.size(), 2u);
+  ::kill(children[1], SIGSTOP);
+  Stopwatch waited;
+  auto told = peer.read();
+  ASSERT_TRUE(told) << told.error().message;
+  const Error failed = wire::parse_error(told->json);
+  EXPECT_EQ(failed.code, ErrorCode::kUnavailable);
+  EXPECT_EQ(failed.message, "the tuner died: it was stopped for too long");
+  EXPECT_FALSE(alive(children[1]));
+  figure(48, "a tuner that was stopped: its requests are told after %.0f ms", waited.ms());
+  tune(2);
+  EXPECT_FALSE(peer.read(1500ms)) << "one that works for long is none that is stopped";
+  EXPECT_EQ(stats()["tuner_starts_total"], 2);
+  EXPECT_EQ(stats()["tuner_deaths_total"], 1);
 }
 
 }  // namespace
