@@ -1,8 +1,12 @@
 // A daemon that has little: memory, file sizes, and patience with those who ask for everything at once.
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cstring>
+#include <thread>
 
 #include "kiln/wire/json.h"
 #include "kiln/wire/process.h"
@@ -89,6 +93,43 @@ TEST_F(MemoryTest, UnfinishedRequestsOfAProcessShareItsRoom) {
   EXPECT_TRUE(taken(*half_sent(kLarge, "later"))) << "those who left gave it back";
 }
 
+// Four processes with three of them each have 744 MiB under way, and all together may have 512.
+TEST_F(MemoryTest, UnfinishedRequestsOfAllProcessesHaveABound) {
+  start();
+  int said[2];
+  ASSERT_EQ(::pipe(said), 0);
+  const uint64_t before = stats()["rss_bytes"].get<uint64_t>();
+  std::vector<pid_t> processes;
+  for (int process = 0; process < 4; ++process) {
+    processes.push_back(::fork());
+    if (processes.back() == 0) {
+      std::vector<std::unique_ptr<RawPeer>> peers;
+      for (int i = 0; i < 3; ++i) peers.push_back(half_sent(kLarge, std::to_string(process) + std::to_string(i)));
+      (void)!::write(said[1], "h", 1);
+      ::pause();
+    }
+    char half = 0;
+    ASSERT_EQ(::read(said[0], &half, 1), 1);
+  }
+  const auto held = [&] { return stats()["rss_bytes"].get<uint64_t>() - before; };
+  uint64_t most = 0;
+  for (int i = 0; i < 20; ++i) most = std::max(most, held());
+  if (!kSanitized) {
+    EXPECT_GT(most, uint64_t{256} << 20) << "more than one process may have";
+    EXPECT_LT(most, uint64_t{560} << 20) << "twice that, and what the allocator keeps";
+  }
+  auto daemon = connect();
+  EXPECT_TRUE(daemon->compile(order("bytes", 64, "small"))) << "small requests need none of it";
+  EXPECT_FALSE(taken(*half_sent(kLarge, "fifth"))) << "there is none left for a fifth process";
+  for (const pid_t process : processes) {
+    ::kill(process, SIGKILL);
+    ::waitpid(process, nullptr, 0);
+  }
+  EXPECT_TRUE(eventually([&] { return taken(*half_sent(kLarge, "later")); })) << "those who left gave it back";
+  ::close(said[0]);
+  ::close(said[1]);
+}
+
 // Requests of many sizes at once, which are all gone afterwards: so is the memory that they had, also where something
 // that stays was made in between.
 TEST_F(MemoryTest, ABurstOfLargeRequestsIsGivenBack) {
@@ -142,6 +183,37 @@ TEST_F(MemoryTest, ALimitOfFileSizesEndsNothing) {
   EXPECT_EQ(hit->metadata.served_from, "memory");
   EXPECT_TRUE(eventually([&] { return stats()["store_degraded"] == 1; }));
   expect_a_good_end();
+}
+
+// `ulimit -t 1` is a hard limit too, at which the kernel kills: whoever is served then has the next daemon's answer.
+TEST_F(MemoryTest, AHardLimitOfProcessorTimeCostsNobodyARequest) {
+  start_limited("ulimit -t 1");
+  const auto request = order("bytes");
+  ASSERT_TRUE(connect()->compile(request));
+  ConnectOptions how = options();
+  how.autostart = true;
+  how.daemon_args = {"--cache-dir", cache(), "--workers", "1", "--idle-timeout", "60"};
+  std::atomic<bool> has_ended{false};
+  std::vector<std::jthread> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.emplace_back([&] {
+      auto daemon = Connection::open(how);
+      ASSERT_TRUE(daemon) << daemon.error().message;
+      for (bool was_there = true; was_there;) {
+        was_there = !has_ended;  // and once more
+        auto artifact = (*daemon)->fetch(request);
+        ASSERT_TRUE(artifact) << artifact.error().message;
+      }
+    });
+  }
+  const auto status = wire::wait_for_exit(limited_, kPatience);
+  has_ended = true;
+  clients.clear();
+  ASSERT_TRUE(status);
+  EXPECT_EQ(wire::exit_text(*status), "signal 9");
+  auto next = connect();
+  EXPECT_NE(next->server().pid, limited_);
+  EXPECT_TRUE(next->shutdown());
 }
 
 TEST_F(MemoryTest, SignalsThatMeanNothingEndNothing) {

@@ -356,7 +356,7 @@ TEST_F(DiskCacheTest, QuarantineKeepsTheNewestUpToItsSize) {
 // One call after the other fails, with each error that a disk can give: never a crash, never wrong bytes, and the next
 // attempt without a fault succeeds.
 TEST_F(DiskCacheTest, SweepOfFaults) {
-  for (int number : {EIO, ENOSPC, EACCES, EMFILE, EROFS}) {
+  for (int number : {EIO, ENOSPC, EDQUOT, EACCES, EMFILE, EROFS}) {
     for (int at = 0; at < 60; ++at) {
       fs::remove_all(dir_ / "cache");
       fs_.number = number;
@@ -424,6 +424,30 @@ TEST_F(DiskCacheTest, AFullDiskBeforeTheScanCostsFewEntries) {
     cache.store(key_number(50), entry(key_number(50)));
     fs_.fail_at = -1;
     EXPECT_GE(entry_files(dir_ / "cache").size(), 43u) << "call " << at;
+  }
+}
+
+// What is ours makes room on a full disk, one without inodes (ENOSPC too) and within a quota. Other failures evict
+// nothing.
+TEST_F(DiskCacheTest, RoomIsMadeOnAFullDiskAndWithinAQuota) {
+  for (const int number : {ENOSPC, EDQUOT, EIO}) {
+    int stored_after_evictions = 0, evictions = 0;
+    for (int at = 0; at < 8; ++at) {
+      fs::remove_all(dir_ / "cache");
+      auto cache = make();
+      cache.open();
+      cache.scan();
+      for (uint64_t i = 0; i < 20; ++i) ASSERT_TRUE(cache.store(key_number(i), entry(key_number(i))));
+      fs_.number = number;
+      fs_.fail_at = fs_.calls + at;
+      const bool is_stored = cache.store(key_number(50), entry(key_number(50)));
+      fs_.fail_at = -1;
+      evictions += cache.stats().evictions > 0;
+      stored_after_evictions += is_stored && cache.stats().evictions > 0 && cache.find(key_number(50));
+      EXPECT_EQ(cache.stats().degraded, !is_stored) << "errno " << number << " at call " << at;
+    }
+    EXPECT_EQ(evictions, stored_after_evictions) << "errno " << number;
+    EXPECT_EQ(evictions > 0, number != EIO) << "errno " << number;
   }
 }
 
