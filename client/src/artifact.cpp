@@ -2,10 +2,12 @@
 #include "kiln/client/artifact.h"
 
 #include "function_state.h"
+#include "profile/recorder.h"
 
 namespace kiln::client {
 
 Result<UntypedFunction> load_artifact(const dsl::Kernel& kernel, const Artifact& artifact) {
+  profile_as_environment_says();
   const abi::Metadata& metadata = artifact.metadata;
   if (metadata.facts.size() > kernel.params.size()) {
     return internal_error("the artifact of kernel `" + kernel.name + "` has bad facts");

@@ -10,6 +10,7 @@
 #include "kiln/dsl/config.h"
 #include "kiln/dsl/instantiate.h"
 #include "lifetime.h"
+#include "profile/recorder.h"
 #include "tuned.h"
 
 namespace kiln::client {
@@ -129,6 +130,7 @@ Result<Requests> requests_of_traced(const Result<dsl::Kernel>& kernel) {
 Result<UntypedFunction> get_function(const std::shared_ptr<Core>& core, const Requests& requests,
                                      const GetOptions& options) {
   const dsl::Kernel& kernel = *requests.kernel;
+  const Timed timed(profile::Kind::kGet, kernel.name);
   // A wrong config is refused where nothing answers, too.
   if (auto fine = dsl::complete_constexprs(kernel, options.constexprs, options.target); !fine) return fine.error();
   if (auto tunable = check_tunable(kernel, options); !tunable) return tunable.error();
@@ -164,7 +166,9 @@ struct Client::State {
 };
 
 Client::Client(ClientOptions options)
-    : state_(new PerProcess<State>([options = std::move(options)] { return std::make_unique<State>(options); })) {}
+    : state_(new PerProcess<State>([options = std::move(options)] { return std::make_unique<State>(options); })) {
+  profile_as_environment_says();
+}
 
 // One that was never used is kept: exit() may have got here before another thread's first get(). It is small, and has
 // neither threads nor a connection.

@@ -15,6 +15,7 @@
 #include "connection_open.h"
 #include "kiln/wire/json.h"
 #include "lifetime.h"
+#include "profile/recorder.h"
 
 namespace kiln::client {
 namespace {
@@ -315,8 +316,12 @@ Result<Artifact> Connection::fetch(const RequestBytes& request, const CompileOpt
   const auto begun = wire::Clock::now();
   State::Times times = State::times_of(options.deadline_ms);
   if (!times.wanted) times.end = begun + kReplyTimeout;
-  auto hit = state().get(key_of(request), options.cancel, times);
+  auto hit = [&] {
+    const Timed timed(profile::Kind::kCompile, "look-up", "kilnd");
+    return state().get(key_of(request), options.cancel, times);
+  }();
   if (hit || hit.error().code != ErrorCode::kNotFound) return hit;
+  const Timed timed(profile::Kind::kCompile, "on a miss", "kilnd");
   CompileOptions rest = options;
   rest.deadline_ms = left_of(options.deadline_ms, begun);
   return compile(request, rest);

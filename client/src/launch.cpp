@@ -9,6 +9,7 @@
 #include "kiln/dsl/conditions.h"
 #include "kiln/dsl/instantiate.h"
 #include "lifetime.h"
+#include "profile/recorder.h"
 #include "variant.h"
 
 namespace kiln::client {
@@ -130,25 +131,62 @@ Result<void> launch_on_cpu(const Variant& variant, const dsl::Kernel& kernel, co
   return launch_compiled(variant, kernel, layout, arguments, options, grid);
 }
 
+// What a launch is, beside its kernel's name. Bytes are of arrays whose extents are known.
+void describe(profile::Span& span, const Variant& variant, const dsl::Kernel& kernel,
+              std::span<const Argument> arguments, const std::array<uint32_t, 3>& grid) {
+  span.grid = grid;
+  span.device = variant.concrete ? "interp" : cpu::kKind;  // of a GPU its launcher says which
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const dsl::Type& type = kernel.params[i].type;
+    const int64_t extent = type.pointer ? extent_of(arguments[i]) : 0;
+    if (extent > 0) span.bytes += static_cast<uint64_t>(extent) * static_cast<uint64_t>(dsl::info(type.element).bytes);
+  }
+}
+
+// The same work, of which it is noted when the stream did it.
+std::function<Result<void>()> noted(profile::Span span, gpu::Handle stream, std::function<Result<void>()> work) {
+  span.on_device = true;
+  span.track = reinterpret_cast<uint64_t>(stream);
+  return [span = std::move(span), work = std::move(work)] {
+    profile::Span done = span;
+    done.begin_ns = profile_clock();
+    auto worked = work();
+    done.end_ns = profile_clock();
+    note(std::move(done));
+    return worked;
+  };
+}
+
+// `span`: null where nobody profiles.
 Result<void> queue_on_cpu(const Variant& variant, const dsl::Kernel& kernel, const ParamLayout& layout,
                           std::span<const Argument> arguments, LaunchOptions options,
-                          const std::array<uint32_t, 3>& grid, const std::shared_ptr<const void>& owner) {
+                          const std::array<uint32_t, 3>& grid, const std::shared_ptr<const void>& owner,
+                          profile::Span* span) {
   const gpu::Handle stream = std::exchange(options.stream, nullptr)->native();
   if (stream == nullptr) return launch_on_cpu(variant, kernel, layout, arguments, options, grid);
   if (options.threads == 0) options.threads = cpu::core_count(stream);
   std::vector<Argument> kept(arguments.begin(), arguments.end());
-  return cpu::push(stream, [owner, &variant, &kernel, &layout, kept = std::move(kept), options = std::move(options),
-                            grid] { return launch_on_cpu(variant, kernel, layout, kept, options, grid); });
+  auto work = [owner, &variant, &kernel, &layout, kept = std::move(kept), options = std::move(options), grid] {
+    return launch_on_cpu(variant, kernel, layout, kept, options, grid);
+  };
+  if (span == nullptr) return cpu::push(stream, std::move(work));
+  span->flow = next_flow();
+  return cpu::push(stream, noted(*span, stream, std::move(work)));
 }
 
 Result<void> launch_grid(const Variant& variant, const dsl::Kernel& kernel, const ParamLayout& layout,
                          std::span<const Argument> arguments, const dsl::Bindings& bindings,
                          const LaunchOptions& options, const std::array<uint32_t, 3>& grid,
                          const std::shared_ptr<const void>& owner) {
+  Timed timed(profile::Kind::kLaunch, kernel.name);
+  if (timed.span() != nullptr) [[unlikely]]
+    describe(*timed.span(), variant, kernel, arguments, grid);
   if (variant.device_code) {
-    return gpu::launch(*variant.device_code, kernel, layout, arguments, bindings, grid, options);
+    return gpu::launch(*variant.device_code, kernel, layout, arguments, bindings, grid, options, timed.span());
   }
-  if (options.stream != nullptr) return queue_on_cpu(variant, kernel, layout, arguments, options, grid, owner);
+  if (options.stream != nullptr) {
+    return queue_on_cpu(variant, kernel, layout, arguments, options, grid, owner, timed.span());
+  }
   return launch_on_cpu(variant, kernel, layout, arguments, options, grid);
 }
 

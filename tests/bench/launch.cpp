@@ -1,7 +1,7 @@
 // What a launch on a GPU costs the host above the driver's own call: the same kernel through a handle (arguments
 // packed, grid evaluated, variant chosen, tensor maps encoded) and by cuLaunchKernel alone with everything ready, in
 // turns. On a machine without a driver a fake one stands in, whose calls do nothing: then only the difference means
-// something.
+// something. Then what a profile adds to a launch, and what the question costs whether anybody profiles.
 #include <dlfcn.h>
 
 #include <chrono>
@@ -18,6 +18,7 @@
 #include "kiln/client/client.h"
 #include "kiln/client/gpu.h"
 #include "kiln/dsl/text.h"
+#include "profile/recorder.h"
 
 namespace {
 
@@ -140,7 +141,7 @@ void quieten_fake() {
 }
 
 struct Cost {
-  double bare, kiln;
+  double bare, kiln, profiled;
 };
 
 Cost measure(const Case& what, const client::Device& device) {
@@ -157,14 +158,34 @@ Cost measure(const Case& what, const client::Device& device) {
 
   BareLaunch bare(*need(cuda::load_api()), *variant, stream, memory);
   const client::LaunchOptions options{.stream = &stream};
-  std::vector<double> bare_times, kiln_times;
+  std::vector<double> bare_times, kiln_times, profiled_times;
+  const auto launch = [&] {
+    if (!function.launch(arguments, options)) fail("launch");
+  };
   for (int round = 0; round < kRounds; ++round) {
     bare_times.push_back(nanoseconds_each(stream, [&] { bare(); }));
-    kiln_times.push_back(nanoseconds_each(stream, [&] {
-      if (!function.launch(arguments, options)) fail("launch");
-    }));
+    kiln_times.push_back(nanoseconds_each(stream, launch));
+    need(kiln::profile::start());
+    profiled_times.push_back(nanoseconds_each(stream, launch));
+    need(kiln::profile::stop());
   }
-  return {median(bare_times), median(kiln_times)};
+  return {median(bare_times), median(kiln_times), median(profiled_times)};
+}
+
+// A place that would note a span, while nobody profiles.
+double unprofiled_ns() {
+  constexpr int kPlaces = 1'000'000;
+  std::vector<double> times;
+  for (int round = 0; round < 51; ++round) {
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < kPlaces; ++i) {
+      const client::Timed timed(kiln::profile::Kind::kLaunch, "k");
+      asm volatile("" ::: "memory");
+    }
+    const std::chrono::duration<double, std::nano> elapsed = std::chrono::steady_clock::now() - start;
+    times.push_back(elapsed.count() / kPlaces);
+  }
+  return median(times);
 }
 
 }  // namespace
@@ -188,10 +209,13 @@ int main() {
       costs.push_back(measure(what, device));
       std::printf("launch,%s,,%s driver,ns,%.0f\n", what.name, driver.c_str(), costs.back().bare);
       std::printf("launch,%s,,kiln on it,ns,%.0f\n", what.name, costs.back().kiln);
+      std::printf("launch,%s,,a profile on that,ns,%.0f\n", what.name, costs.back().profiled - costs.back().kiln);
     }
   }
-  std::printf("\n%-34s %10s\n", "above the driver's call", "ns");
+  std::printf("launch,nobody profiles,,a place that would note,ns,%.2f\n", unprofiled_ns());
+  std::printf("\n%-34s %24s %10s\n", "ns", "above the driver's call", "profiled");
   for (size_t i = 0; i < costs.size(); ++i) {
-    std::printf("%-34s %10.0f\n", kCases[i].name, costs[i].kiln - costs[i].bare);
+    const auto& [bare, kiln, profiled] = costs[i];
+    std::printf("%-34s %24.0f %+10.0f\n", kCases[i].name, kiln - bare, profiled - kiln);
   }
 }

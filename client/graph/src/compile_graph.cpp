@@ -12,6 +12,7 @@
 #include "kiln/client/artifact.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/config.h"
+#include "profile/recorder.h"
 #include "tune_graph.h"
 
 namespace kiln::client {
@@ -61,6 +62,7 @@ Result<graph::Plan> plan_of(Core& core, const graph::PlanRequest& request, const
                             bool with_ops) {
   auto bytes = graph::encode_plan_request(request);
   if (!bytes) return bytes.error();
+  const Timed timed(profile::Kind::kCompile, "plan");
   auto artifact = core.fetch(*bytes, options);
   if (!artifact) return artifact.error();
   if (artifact->metadata.emit != graph::kPlanEmit) return internal_error("the daemon sent no plan");
@@ -178,12 +180,20 @@ bool ask_for_less(const graph::Plan& plan, size_t kernel, graph::PlanOptions& op
 
 constexpr int kMostFallbacks = 16;
 
+void note_fallback(const std::string& graph, const std::string& why) {
+  if (!is_profiled()) return;
+  profile::Span span{.kind = profile::Kind::kFallback, .name = graph, .detail = why};
+  span.begin_ns = span.end_ns = profile_clock();
+  note(std::move(span));
+}
+
 }  // namespace
 
 // Where a kernel fails, its ops go apart, and the rest is as before: slower, and right. Where it is of a loop, all do.
 Result<CompiledGraph> Client::compile(const graph::Graph& graph, const GraphOptions& options) {
   const Time time(options);
   const std::string name = graph.bodies.empty() ? "" : graph.main().name;
+  const Timed timed(profile::Kind::kCompile, name);
   const std::shared_ptr<Core> shared = core();
   auto target = shared->resolve_target(options.target, options.deadline_ms);
   if (!target) return of_graph(name, target.error());
@@ -207,6 +217,7 @@ Result<CompiledGraph> Client::compile(const graph::Graph& graph, const GraphOpti
     if (options.full || !is_of_kernel(failure) || round == kMostFallbacks) return failure;
     if (!ask_for_less(*plan, attempt.failed, request.options)) return failure;
     fallbacks.push_back("not fused: " + failure.message);
+    note_fallback(name, fallbacks.back());
     last = failure;
   }
 }

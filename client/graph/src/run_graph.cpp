@@ -11,6 +11,7 @@
 #include "launch_times.h"
 #include "parallel.h"
 #include "prepared_plan.h"
+#include "profile/recorder.h"
 #include "tune_graph.h"
 
 namespace kiln::client {
@@ -347,7 +348,8 @@ Result<void> Run::launch_all() {
 
 Result<void> Run::use_prepared() {
   const bool is_here = device() == nullptr && options_.stream == nullptr && options_.launch_ms == nullptr;
-  if (!is_here || !parts_run_at_once()) return {};
+  // Who profiles sees each launch.
+  if (!is_here || is_profiled() || !parts_run_at_once()) return {};
   prepared_ = sized_.prepared->get(plan_, sized_, state_.kernels, bases_);
   if (prepared_ == nullptr) return {};
   blocks_ = prepared_->blocks;
@@ -562,6 +564,8 @@ Result<void> prepare_graph(const GraphState& state, std::span<const ArrayView> i
 
 Result<std::vector<OwnedArray>> run_graph(const GraphState& state, std::span<const ArrayView> inputs,
                                           std::span<const ArrayView> outputs, const RunOptions& options) {
+  Timed timed(profile::Kind::kRun, state.plan.name);
+  if (timed.span() != nullptr) timed.span()->device = state.plan.target.substr(0, state.plan.target.find(':'));
   auto sized = sizes_of(state, inputs, options);
   if (!sized) return sized.error();
   return Run(state, **sized, inputs, options).run(outputs);

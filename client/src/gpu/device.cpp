@@ -7,6 +7,7 @@
 #include "cuda_driver.h"
 #include "device_state.h"
 #include "hip_driver.h"
+#include "profile/recorder.h"
 
 namespace kiln::client {
 namespace gpu {
@@ -72,10 +73,12 @@ Result<void> DeviceState::read_reports() {
   return failures.check();
 }
 
-std::string DeviceState::name() const {
+std::string DeviceState::place() const {
   const DeviceInfo& info = driver->info();
-  return info.kind + ":" + std::to_string(info.ordinal) + " (" + info.name + ")";
+  return info.kind + ":" + std::to_string(info.ordinal);
 }
+
+std::string DeviceState::name() const { return place() + " (" + driver->info().name + ")"; }
 
 Error DeviceState::explain(Error error, const std::string& doing) {
   error.message = doing + " on " + name() + ": " + error.message;
@@ -110,6 +113,7 @@ Result<Device> Device::open(std::string_view kind, int ordinal) {
   if (!driver) return driver.error();
   auto state = std::make_shared<gpu::DeviceState>(std::move(*driver));
   known = state;
+  profile_as_environment_says();
   return Device(std::move(state));
 }
 
@@ -140,6 +144,8 @@ Result<void> Device::set_memory_fraction(double hard, double soft) const {
 }
 
 Result<void> Device::synchronise() const {
+  Timed timed(profile::Kind::kWait, "device");
+  if (timed.span() != nullptr) timed.span()->device = state_->place();
   if (auto done = state_->driver->synchronise(); !done) return state_->explain(done.error(), "waiting for all work");
   return state_->read_reports();
 }

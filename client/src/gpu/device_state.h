@@ -91,6 +91,7 @@ struct DeviceState : std::enable_shared_from_this<DeviceState> {
   const std::string* label(std::string text);
   // What launches that are done have left: prints go to their sinks, the first failure is the error.
   Result<void> read_reports();
+  std::string place() const;  // "cuda:0"
   // "cuda:0 (NVIDIA H200)"
   std::string name() const;
   // "DOING on cuda:0 (NVIDIA H200): …", and what it means when the device is lost.

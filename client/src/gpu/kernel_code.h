@@ -12,6 +12,7 @@
 
 #include "../reports.h"
 #include "device_state.h"
+#include "kiln/client/profile.h"
 #include "kiln/dsl/artifact.h"
 #include "launch_sequence.h"
 
@@ -75,9 +76,9 @@ class KernelCode {
   mutable std::array<std::atomic<const LoadedKernel*>, kSlots> loaded_{};  // by ordinal
 };
 
-// Queues a launch. `grid` and `bindings` come from the arguments.
+// Queues a launch. `grid` and `bindings` come from the arguments. `span`: what is noted of it; null: nobody profiles.
 Result<void> launch(const KernelCode& code, const dsl::Kernel& kernel, const abi::ParamLayout& layout,
                     std::span<const dsl::Argument> arguments, const dsl::Bindings& bindings,
-                    const std::array<uint32_t, 3>& grid, const LaunchOptions& options);
+                    const std::array<uint32_t, 3>& grid, const LaunchOptions& options, profile::Span* span);
 
 }  // namespace kiln::client::gpu

@@ -3,6 +3,7 @@
 // of.
 #include <cstring>
 
+#include "../profile/device_times.h"
 #include "../variant.h"
 #include "kernel_code.h"
 #include "vendor.h"
@@ -219,11 +220,14 @@ class Launch {
 
 Result<void> launch(const KernelCode& code, const dsl::Kernel& kernel, const ParamLayout& layout,
                     std::span<const dsl::Argument> arguments, const dsl::Bindings& bindings,
-                    const std::array<uint32_t, 3>& grid, const LaunchOptions& options) {
+                    const std::array<uint32_t, 3>& grid, const LaunchOptions& options, profile::Span* span) {
   StreamState& on = options.stream != nullptr ? *options.stream->state() : code.default_stream();
   if (on.device.birth.of_parent()) return not_after_fork();
   auto loaded = code.on(on.device);
   if (!loaded) return loaded.error();
+  if (span != nullptr) [[unlikely]]
+    span->device = on.device.place();
+  const DeviceTimed timed(on, span);
   return Launch(code, **loaded, on, kernel, arguments, bindings, grid, options).run(layout);
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "device_state.h"
+#include "profile/recorder.h"
 
 namespace kiln::client {
 namespace {
@@ -13,8 +14,20 @@ Result<void> too_small(uint64_t wanted, uint64_t there) {
                           std::to_string(there) + " bytes");
 }
 
-Result<void> copy(gpu::DeviceState& device, void* to, const void* from, uint64_t bytes, gpu::Handle stream) {
+// Says what of a device's memory is noted, where anything is.
+void describe(Timed& timed, const gpu::DeviceState& device, uint64_t bytes) {
+  if (timed.span() == nullptr) return;
+  timed.span()->device = device.place();
+  timed.span()->bytes = bytes;
+}
+
+constexpr std::string_view kToDevice = "to the device", kFromDevice = "from the device", kBetween = "on devices";
+
+Result<void> copy(std::string_view way, gpu::DeviceState& device, void* to, const void* from, uint64_t bytes,
+                  gpu::Handle stream) {
   if (bytes == 0) return {};
+  Timed timed(profile::Kind::kCopy, way);
+  describe(timed, device, bytes);
   auto done = device.driver->copy(to, from, bytes, stream);
   if (!done) return device.explain(done.error(), "copying " + std::to_string(bytes) + " bytes");
   return {};
@@ -27,6 +40,8 @@ void DeviceMemory::Free::operator()(gpu::MemoryState* state) const { delete stat
 
 Result<DeviceMemory> DeviceMemory::allocate(const Device& device, uint64_t bytes, const std::string& holder) {
   const auto& owner = device.state();
+  Timed timed(profile::Kind::kAllocate, holder);
+  describe(timed, *owner, bytes);
   // The driver has no memory of no bytes.
   auto data = owner->driver->allocate(bytes > 0 ? bytes : 1, holder);
   if (!data) return owner->explain(data.error(), "allocating " + std::to_string(bytes) + " bytes");
@@ -39,33 +54,36 @@ uint64_t DeviceMemory::bytes() const { return state_->memory.bytes(); }
 
 Result<void> DeviceMemory::copy_from(std::span<const std::byte> host, const Stream& stream) const {
   if (host.size() > bytes()) return too_small(host.size(), bytes());
-  return copy(*state_->device, data(), host.data(), host.size(), stream.native());
+  return copy(kToDevice, *state_->device, data(), host.data(), host.size(), stream.native());
 }
 
 Result<void> DeviceMemory::copy_to(std::span<std::byte> host, const Stream& stream) const {
   if (host.size() > bytes()) return too_small(host.size(), bytes());
-  return copy(*state_->device, host.data(), data(), host.size(), stream.native());
+  return copy(kFromDevice, *state_->device, host.data(), data(), host.size(), stream.native());
 }
 
 Result<void> DeviceMemory::copy_from(const DeviceMemory& other, const Stream& stream) const {
   if (other.bytes() > bytes()) return too_small(other.bytes(), bytes());
-  return copy(*state_->device, data(), other.data(), other.bytes(), stream.native());
+  return copy(kBetween, *state_->device, data(), other.data(), other.bytes(), stream.native());
 }
 
 Result<void> DeviceMemory::copy_from(std::span<const std::byte> host) const {
   if (host.size() > bytes()) return too_small(host.size(), bytes());
-  if (auto queued = copy(*state_->device, data(), host.data(), host.size(), nullptr); !queued) return queued;
+  if (auto queued = copy(kToDevice, *state_->device, data(), host.data(), host.size(), nullptr); !queued) return queued;
   return state_->device->default_stream.synchronise();
 }
 
 Result<void> DeviceMemory::copy_to(std::span<std::byte> host) const {
   if (host.size() > bytes()) return too_small(host.size(), bytes());
-  if (auto queued = copy(*state_->device, host.data(), data(), host.size(), nullptr); !queued) return queued;
+  if (auto queued = copy(kFromDevice, *state_->device, host.data(), data(), host.size(), nullptr); !queued)
+    return queued;
   return state_->device->default_stream.synchronise();
 }
 
 Result<void> DeviceMemory::fill(uint8_t value, const Stream& stream) const {
   if (bytes() == 0) return {};
+  Timed timed(profile::Kind::kFill, "");
+  describe(timed, *state_->device, bytes());
   auto done = state_->device->driver->fill(data(), value, bytes(), stream.native());
   if (!done) return state_->device->explain(done.error(), "setting " + std::to_string(bytes()) + " bytes");
   return {};
@@ -76,7 +94,8 @@ Result<void> DeviceMemory::repeat(uint64_t period, const Stream& stream) const {
   auto* begin = static_cast<std::byte*>(data());
   for (uint64_t done = period; done < bytes();) {
     const uint64_t count = std::min(done, bytes() - done);
-    if (auto queued = copy(*state_->device, begin + done, begin, count, stream.native()); !queued) return queued;
+    if (auto queued = copy(kBetween, *state_->device, begin + done, begin, count, stream.native()); !queued)
+      return queued;
     done += count;
   }
   return {};

@@ -1,5 +1,6 @@
 // Streams and events.
 #include "device_state.h"
+#include "profile/recorder.h"
 
 namespace kiln::client {
 namespace gpu {
@@ -26,6 +27,8 @@ StreamState::~StreamState() {
 }
 
 Result<void> StreamState::synchronise() {
+  Timed timed(profile::Kind::kWait, "stream");
+  if (timed.span() != nullptr) timed.span()->device = device.place();
   if (auto done = device.driver->synchronise_stream(handle); !done) {
     Error error = done.error();
     error.message += last.text();
@@ -77,6 +80,8 @@ Result<void> Event::record(const Stream& stream) const {
 }
 
 Result<void> Event::synchronise() const {
+  Timed timed(profile::Kind::kWait, "event");
+  if (timed.span() != nullptr) timed.span()->device = state_->device->place();
   auto done = state_->device->driver->synchronise_event(state_->handle);
   if (!done) return state_->device->explain(done.error(), "waiting for an event");
   if (!state_->checked.exchange(false, std::memory_order_acq_rel)) return {};

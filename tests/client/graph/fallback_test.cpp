@@ -1,9 +1,11 @@
 // Kernels of a plan that cannot be compiled: the graph runs all the same, and says so; or it is an error.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "graph_service.h"
+#include "kiln/client/profile.h"
 
 namespace kiln {
 namespace {
@@ -46,8 +48,14 @@ TEST_F(Fallback, AKernelThatKillsItsWorkerGoesApart) {
 }
 
 TEST_F(Fallback, AKernelThatIsRefusedGoesApart) {
+  ASSERT_TRUE(profile::start().ok());
   const auto fn = client().compile(program([](Tensor x) { return cos(x); }));
-  ASSERT_TRUE(fn) << fn.error().message;
+  const auto profile = profile::stop();
+  ASSERT_TRUE(fn && profile);
+  const auto noted = std::ranges::find(profile->spans, profile::Kind::kFallback, &profile::Span::kind);
+  ASSERT_NE(noted, profile->spans.end());
+  EXPECT_EQ(noted->name, "program");
+  EXPECT_THAT(noted->detail, HasSubstr("are refused here"));
   EXPECT_THAT(fn->explain(), HasSubstr("are refused here"));
   EXPECT_THAT(fn->explain(), HasSubstr("a kernel of them could not be compiled"));
   expect_right(*fn, std::cos);

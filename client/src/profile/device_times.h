@@ -1,0 +1,33 @@
+// When GPUs run launches: two events of the driver's around each.
+#pragma once
+
+#include <memory>
+
+#include "../gpu/device_state.h"
+#include "kiln/client/profile.h"
+
+namespace kiln::client {
+
+void time_devices(bool on);
+// Waits for the launches that are timed, and notes their spans.
+void note_device_times();
+// Around a fork().
+void lock_device_times();
+void unlock_device_times();
+
+// Around the queueing of one launch. Does nothing where `host` is null, nobody asked for devices' times, or the stream
+// is captured: what is recorded runs later, and as often as it is replayed.
+class DeviceTimed {
+ public:
+  DeviceTimed(gpu::StreamState& stream, profile::Span* host);
+  ~DeviceTimed();
+  DeviceTimed(const DeviceTimed&) = delete;
+  DeviceTimed& operator=(const DeviceTimed&) = delete;
+
+ private:
+  gpu::StreamState& stream_;
+  std::unique_ptr<gpu::EventState> begin_;
+  profile::Span span_;
+};
+
+}  // namespace kiln::client

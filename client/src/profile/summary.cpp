@@ -1,0 +1,77 @@
+// The table of a profile.
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <tuple>
+
+#include "kiln/client/profile.h"
+
+namespace kiln::profile {
+namespace {
+
+constexpr std::string_view kNames[] = {"scope", "get",  "compile",  "launch", "run",     "replay",
+                                       "copy",  "fill", "allocate", "wait",   "fallback"};
+
+struct Row {
+  std::string what, device, name;
+  uint64_t count = 0, bytes = 0;
+  int64_t total_ns = 0, longest_ns = 0;
+};
+
+std::string what_of(const Span& span) { return std::string(kind_name(span.kind)) + (span.on_device ? " done" : ""); }
+
+std::vector<Row> rows_of(const Profile& profile) {
+  std::map<std::tuple<std::string, std::string, std::string>, Row> rows;
+  for (const Span& span : profile.spans) {
+    if (span.kind == Kind::kFallback) continue;
+    Row& row = rows[{what_of(span), span.device, span.name}];
+    const int64_t ns = span.end_ns - span.begin_ns;
+    ++row.count;
+    row.bytes += span.bytes;
+    row.total_ns += ns;
+    row.longest_ns = std::max(row.longest_ns, ns);
+  }
+  std::vector<Row> out;
+  for (auto& [key, row] : rows) {
+    std::tie(row.what, row.device, row.name) = key;
+    out.push_back(std::move(row));
+  }
+  std::ranges::stable_sort(out, std::ranges::greater(), &Row::total_ns);
+  return out;
+}
+
+std::string line_of(const Row& row, double whole_ns) {
+  const auto total = static_cast<double>(row.total_ns);
+  char rate[32] = "";
+  // Memory that is allocated is not moved.
+  if (row.bytes > 0 && row.total_ns > 0 && row.what != "allocate") {
+    std::snprintf(rate, sizeof rate, "%.1f GB/s", static_cast<double>(row.bytes) / total);
+  }
+  char numbers[160];
+  std::snprintf(numbers, sizeof numbers, "%8llu %12.3f %12.3f %12.3f %6.1f %% %12s  ",
+                static_cast<unsigned long long>(row.count), total / 1e6, total / 1e3 / static_cast<double>(row.count),
+                static_cast<double>(row.longest_ns) / 1e3, whole_ns > 0 ? 100 * total / whole_ns : 0.0, rate);
+  return numbers + row.what + (row.device.empty() ? "" : " " + row.device) + (row.name.empty() ? "" : " " + row.name);
+}
+
+}  // namespace
+
+std::string_view kind_name(Kind kind) { return kNames[static_cast<size_t>(kind)]; }
+
+std::string summary(const Profile& profile) {
+  const auto whole_ns = static_cast<double>(profile.end_ns - profile.begin_ns);
+  char head[160];
+  std::snprintf(head, sizeof head, "kiln: %zu spans in %.3f ms\n", profile.spans.size(), whole_ns / 1e6);
+  std::string out = head;
+  std::snprintf(head, sizeof head, "%8s %12s %12s %12s %8s %12s  %s\n", "count", "total ms", "mean us", "longest us",
+                "share", "bytes", "what");
+  out += head;
+  for (const Row& row : rows_of(profile)) out += line_of(row, whole_ns) + "\n";
+  for (const Span& span : profile.spans) {
+    if (span.kind == Kind::kFallback) out += "fallback of " + span.name + ": " + span.detail + "\n";
+  }
+  if (profile.dropped > 0) out += std::to_string(profile.dropped) + " spans more were not kept\n";
+  return out;
+}
+
+}  // namespace kiln::profile
