@@ -94,6 +94,13 @@ struct TopFlags {
 };
 Result<void> top(const TopFlags& flags);
 
+struct ProfileFlags {
+  std::string trace;  // a file; empty: none
+  bool no_summary = false, device_times = false;
+};
+// Becomes the program, which KILN_PROFILE tells to profile itself.
+Result<void> profile(const ProfileFlags& flags, std::vector<std::string> program);
+
 // Becomes kiln-tune, which stands beside this program.
 Result<void> tune(const std::vector<std::string>& words);
 

@@ -33,6 +33,7 @@ struct Flags {
   kiln::cli::CompileFlags compile;
   kiln::cli::KernelFlags hash;
   std::string file, directory, cache_directory;
+  std::vector<std::string> program;  // and its arguments
   uint32_t last = 0;
   kiln::cli::StatsFlags stats;
   kiln::cli::ExplainFlags explain;
@@ -40,6 +41,7 @@ struct Flags {
   kiln::cli::BundleFlags bundle;
   kiln::cli::ModelBundleFlags model_bundle;
   kiln::cli::TopFlags top;
+  kiln::cli::ProfileFlags profile;
   kiln::cli::GraphFlags graph;
   kiln::cli::CalibrateFlags calibrate;
 };
@@ -166,6 +168,21 @@ void add_tune_command(CLI::App& app, Action& action) {
   tune->callback([tune, &action] { action = [tune] { return kiln::cli::tune(tune->remaining()); }; });
 }
 
+// Behind `--`, so that its flags are its own.
+void add_program(CLI::App& command, std::vector<std::string>& words) {
+  command.add_option("program", words, "-- PROGRAM ARGUMENT…")->required();
+}
+
+void add_profile_command(CLI::App& app, Flags& flags, Action& action) {
+  CLI::App* profile =
+      app.add_subcommand("profile", "Run a program that uses Kiln, and say what its time there goes to");
+  profile->add_option("--trace", flags.profile.trace, "Write a trace too, for ui.perfetto.dev")->type_name("FILE");
+  profile->add_flag("--no-summary", flags.profile.no_summary, "Without the table");
+  profile->add_flag("--device", flags.profile.device_times, "Also when GPUs run launches");
+  add_program(*profile, flags.program);
+  profile->callback([&] { action = [&] { return kiln::cli::profile(flags.profile, flags.program); }; });
+}
+
 void add_daemon_commands(CLI::App& app, Flags& flags, Action& action) {
   CLI::App* serve = app.add_subcommand("serve", "Run the daemon in the foreground; flags go to kilnd");
   serve->prefix_command();
@@ -227,6 +244,7 @@ int main(int argc, char** argv) {
   kiln::cli::add_graph_commands(app, flags.graph, action);
   add_tune_command(app, action);
   kiln::cli::add_calibrate_command(app, flags.calibrate, action);
+  add_profile_command(app, flags, action);
   add_daemon_commands(app, flags, action);
   if (auto printed = kiln::cmdline::print_reference(app, "kiln", argc, argv)) return *printed;
   CLI11_PARSE(app, argc, argv);
