@@ -573,6 +573,20 @@ KILN_API kiln_status kiln_memory_copy(kiln_memory* to, kiln_memory* from, kiln_s
 /* Sets every byte. */
 KILN_API kiln_status kiln_memory_fill(kiln_memory* memory, uint8_t value, kiln_stream* stream);
 
+/* --- Profiles --------------------------------------------------------------------------------------------------- */
+
+/* Notes from now on what launches, copies, waits, compiles and runs of graphs take, of all threads;
+ * docs/use/profiling.md. `device_times` that is not 0: also when GPUs run launches, by two events around each.
+ * KILN_INVALID_ARGUMENT: a profile is on. */
+KILN_API kiln_status kiln_profile_start(int32_t device_times);
+/* Ends it. `summary` takes a table for people, `trace` JSON for ui.perfetto.dev; either may be NULL.
+ * KILN_INVALID_ARGUMENT: no profile is on. */
+KILN_API kiln_status kiln_profile_stop(kiln_bytes** summary, kiln_bytes** trace);
+/* A part of the program by name, in this thread; parts nest. */
+KILN_API kiln_status kiln_profile_begin(const char* name);
+/* Ends the part that this thread has begun last. KILN_INVALID_ARGUMENT: there is none. */
+KILN_API kiln_status kiln_profile_end(void);
+
 #ifdef __cplusplus
 }
 #endif

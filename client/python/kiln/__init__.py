@@ -19,9 +19,11 @@ from ctypes import byref, c_char_p, c_int64, c_size_t, c_uint32, c_void_p, sizeo
 from . import _library as _c
 from ._arrays import NAMES, Tensor, from_dlpack, pack, view
 from ._library import Error, Handle, check, library, take_text
+from ._profile import Profile as profile
+from ._profile import scope
 
 __all__ = ["Client", "CompiledGraph", "Error", "Function", "Graph", "Kernel", "Model", "Safetensors", "Stream", "Tensor", "from_dlpack",
-           "library_kernel", "load", "load_graph", "version"]
+           "library_kernel", "load", "load_graph", "profile", "scope", "version"]
 
 
 def version() -> str:

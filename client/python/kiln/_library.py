@@ -122,9 +122,12 @@ class Handle:
             free(handle)
 
 
-def take_bytes(make, *arguments) -> bytes:
-    held = Handle(make, *arguments)
+def bytes_of(held: Handle) -> bytes:
     return ctypes.string_at(library.kiln_bytes_data(held), library.kiln_bytes_size(held))
+
+
+def take_bytes(make, *arguments) -> bytes:
+    return bytes_of(Handle(make, *arguments))
 
 
 def take_text(make, *arguments) -> str:

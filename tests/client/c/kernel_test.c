@@ -226,6 +226,28 @@ static void queues(kiln_function* fn) {
   CHECK(kiln_memory_data(a) == NULL && kiln_memory_size(a) == 0);
 }
 
+static void profiles(void) {
+  kiln_device* device;
+  kiln_memory* memory;
+  kiln_bytes *summary, *trace;
+  CHECK_OK(kiln_device_open(KILN_HOST, 0, &device));
+  CHECK_OK(kiln_profile_start(1));
+  CHECK_FAILS(kiln_profile_start(0), KILN_INVALID_ARGUMENT, "a profile is on already");
+  CHECK_OK(kiln_profile_begin("step"));
+  CHECK_OK(kiln_memory_allocate(device, sizeof x, &memory));
+  CHECK_OK(kiln_memory_copy_from_host(memory, x, sizeof x, NULL));
+  CHECK_OK(kiln_profile_end());
+  CHECK_FAILS(kiln_profile_end(), KILN_INVALID_ARGUMENT, "no part that is open");
+  CHECK_FAILS(kiln_profile_begin(NULL), KILN_INVALID_ARGUMENT, "`name` is NULL");
+  CHECK_OK(kiln_profile_stop(&summary, &trace));
+  CHECK(strstr(kiln_bytes_data(summary), " scope step\n") != NULL);
+  CHECK(strstr(kiln_bytes_data(summary), " copy cpu:0 to the device\n") != NULL);
+  CHECK(strstr(kiln_bytes_data(trace), "\"traceEvents\":[{") != NULL);
+  CHECK_FAILS(kiln_profile_stop(NULL, NULL), KILN_INVALID_ARGUMENT, "no profile is on");
+  void* const all[] = {summary, trace, memory, device};
+  for (size_t i = 0; i < sizeof all / sizeof all[0]; ++i) CHECK_OK(kiln_free(all[i]));
+}
+
 /* Compiled for later, and loaded where no daemon is. */
 static void loads(kiln_client* client, kiln_kernel* kernel) {
   const char* const facts[] = {"align16", "none", "none", "x8"};
@@ -320,6 +342,7 @@ int main(int count, char** words) {
     options.constexpr_count = 2;
     CHECK_FAILS(kiln_kernel_compile(client, kernel, &options, &fn), KILN_INVALID_ARGUMENT, "SIZE");
   }
+  profiles();
   is_tuned(client, kernel);
   loads(client, kernel);
   CHECK_OK(kiln_free(kernel));

@@ -99,6 +99,17 @@ class WithoutNumpy(unittest.TestCase):
         fails(self, "no elements like '>f4'", fn.launch, x, y, Interface([0], typestr=">f4"), 1)
         fails(self, "no multiple of an element's size", fn.launch, x, y, Interface([0], strides=(3,)), 1)
 
+    def test_profile_has_what_was_done(self):
+        add = kiln.library_kernel("vector_add").compile("interp")
+        with kiln.profile() as profile:
+            fails(self, "a profile is on already", kiln.profile().__enter__)
+            with kiln.scope("step"):
+                add.launch(Interface([1]), Interface([2]), Interface([0]), 1)
+        self.assertIn(" launch interp vector_add\n", profile.summary)
+        self.assertIn(" scope step\n", profile.summary)
+        names = [event["name"] for event in json.loads(profile.trace)["traceEvents"] if event["ph"] == "X"]
+        self.assertEqual(names, ["step", "vector_add"])
+
     def test_safetensors_are_tensors(self):
         header = json.dumps({"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}).encode().ljust(72)
         with tempfile.TemporaryDirectory() as folder:
