@@ -101,6 +101,16 @@ struct ProfileFlags {
 // Becomes the program, which KILN_PROFILE tells to profile itself.
 Result<void> profile(const ProfileFlags& flags, std::vector<std::string> program);
 
+struct ExecFlags {
+  bool latency = false, throughput = false, hardware_threads = false;
+  int instances = 0, cores_per_instance = 0;  // 0: by what there is
+  int repeat = 1;
+  std::vector<int> nodes;  // empty: all
+  std::string allocator = "auto";
+};
+// Runs instances of the program. The status of the first that fails; 0: none did.
+Result<int> exec(const ExecFlags& flags, const std::vector<std::string>& program);
+
 // Becomes kiln-tune, which stands beside this program.
 Result<void> tune(const std::vector<std::string>& words);
 

@@ -1,6 +1,7 @@
 // The command line: `kiln COMMAND …`. docs/use/cli.md is the manual.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 
 #include "answers.h"
@@ -42,6 +43,7 @@ struct Flags {
   kiln::cli::ModelBundleFlags model_bundle;
   kiln::cli::TopFlags top;
   kiln::cli::ProfileFlags profile;
+  kiln::cli::ExecFlags exec;
   kiln::cli::GraphFlags graph;
   kiln::cli::CalibrateFlags calibrate;
 };
@@ -183,6 +185,35 @@ void add_profile_command(CLI::App& app, Flags& flags, Action& action) {
   profile->callback([&] { action = [&] { return kiln::cli::profile(flags.profile, flags.program); }; });
 }
 
+void add_exec_command(CLI::App& app, std::vector<std::string>& program, kiln::cli::ExecFlags& flags, Action& action) {
+  CLI::App* exec = app.add_subcommand("exec", "Run instances of a program side by side, each on cores of its own");
+  CLI::Option* latency = exec->add_flag("--latency", flags.latency, "Instances of four cores");
+  exec->add_flag("--throughput", flags.throughput, "An instance for each memory node")->excludes(latency);
+  exec->add_option("--instances", flags.instances, "So many")->check(CLI::Range(1, 4096));
+  exec->add_option("--cores-per-instance", flags.cores_per_instance, "Cores of each")->check(CLI::Range(1, 4096));
+  exec->add_option("--node-list", flags.nodes, "Only on these memory nodes: 0,1")
+      ->delimiter(',')
+      ->check(CLI::Range(0, 1023))
+      ->allow_extra_args(false);
+  exec->add_flag("--hardware-threads", flags.hardware_threads,
+                 "Each core's hardware threads count, and not one of them");
+  exec->add_option("--allocator", flags.allocator, "auto: the first of these that is installed")
+      ->check(CLI::IsMember({"auto", "tcmalloc", "jemalloc", "none"}))
+      ->capture_default_str();
+  exec->add_option("--repeat", flags.repeat, "Runs of each instance, one after the other")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  add_program(*exec, program);
+  exec->callback([&] {
+    action = [&]() -> Result<void> {
+      auto status = kiln::cli::exec(flags, program);
+      if (!status) return status.error();
+      if (*status != 0) std::exit(*status);
+      return {};
+    };
+  });
+}
+
 void add_daemon_commands(CLI::App& app, Flags& flags, Action& action) {
   CLI::App* serve = app.add_subcommand("serve", "Run the daemon in the foreground; flags go to kilnd");
   serve->prefix_command();
@@ -245,6 +276,7 @@ int main(int argc, char** argv) {
   add_tune_command(app, action);
   kiln::cli::add_calibrate_command(app, flags.calibrate, action);
   add_profile_command(app, flags, action);
+  add_exec_command(app, flags.program, flags.exec, action);
   add_daemon_commands(app, flags, action);
   if (auto printed = kiln::cmdline::print_reference(app, "kiln", argc, argv)) return *printed;
   CLI11_PARSE(app, argc, argv);
