@@ -73,12 +73,14 @@ Result<void> DeviceState::read_reports() {
   return failures.check();
 }
 
-std::string DeviceState::place() const {
-  const DeviceInfo& info = driver->info();
-  return info.kind + ":" + std::to_string(info.ordinal);
-}
+DeviceState::DeviceState(std::unique_ptr<Driver> of)
+    : driver(std::move(of)),
+      place(driver->info().kind + ":" + std::to_string(driver->info().ordinal)),
+      failures(*driver),
+      prints(*driver),
+      default_stream(*this, nullptr, false, nullptr) {}
 
-std::string DeviceState::name() const { return place() + " (" + driver->info().name + ")"; }
+std::string DeviceState::name() const { return place + " (" + driver->info().name + ")"; }
 
 Error DeviceState::explain(Error error, const std::string& doing) {
   error.message = doing + " on " + name() + ": " + error.message;
@@ -145,7 +147,7 @@ Result<void> Device::set_memory_fraction(double hard, double soft) const {
 
 Result<void> Device::synchronise() const {
   Timed timed(profile::Kind::kWait, "device");
-  if (timed.span() != nullptr) timed.span()->device = state_->place();
+  if (timed.span() != nullptr) timed.span()->device = state_->place;
   if (auto done = state_->driver->synchronise(); !done) return state_->explain(done.error(), "waiting for all work");
   return state_->read_reports();
 }

@@ -82,8 +82,7 @@ struct StreamState {
 };
 
 struct DeviceState : std::enable_shared_from_this<DeviceState> {
-  explicit DeviceState(std::unique_ptr<Driver> of)
-      : driver(std::move(of)), failures(*driver), prints(*driver), default_stream(*this, nullptr, false, nullptr) {}
+  explicit DeviceState(std::unique_ptr<Driver> of);
 
   // The module of this code: loaded by the first who asks, and shared while it is in use.
   Result<std::shared_ptr<const LoadedModule>> module(const std::vector<std::byte>& code);
@@ -91,7 +90,6 @@ struct DeviceState : std::enable_shared_from_this<DeviceState> {
   const std::string* label(std::string text);
   // What launches that are done have left: prints go to their sinks, the first failure is the error.
   Result<void> read_reports();
-  std::string place() const;  // "cuda:0"
   // "cuda:0 (NVIDIA H200)"
   std::string name() const;
   // "DOING on cuda:0 (NVIDIA H200): …", and what it means when the device is lost.
@@ -99,6 +97,7 @@ struct DeviceState : std::enable_shared_from_this<DeviceState> {
 
   const Birth birth;
   const std::unique_ptr<Driver> driver;
+  const std::string place;  // "cuda:0"
   FailureRecords failures;
   PrintRings prints;
   StreamState default_stream;

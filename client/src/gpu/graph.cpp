@@ -51,7 +51,7 @@ Result<Recording> Recording::capture(const Stream& stream, const std::function<R
 Result<void> Recording::replay(const Stream& stream) const {
   gpu::StreamState& on = *stream.state();
   Timed timed(profile::Kind::kReplay, "recording");
-  if (timed.span() != nullptr) timed.span()->device = on.device.place();
+  if (timed.span() != nullptr) timed.span()->device = on.device.place;
   if (state_->recording->checked) on.checked.store(true, std::memory_order_release);
   auto queued = state_->device->driver->replay(state_->handle, on.handle);
   if (!queued) return state_->device->explain(queued.error(), "replaying a graph");

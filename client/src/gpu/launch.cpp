@@ -226,7 +226,7 @@ Result<void> launch(const KernelCode& code, const dsl::Kernel& kernel, const Par
   auto loaded = code.on(on.device);
   if (!loaded) return loaded.error();
   if (span != nullptr) [[unlikely]]
-    span->device = on.device.place();
+    span->device = on.device.place;
   const DeviceTimed timed(on, span);
   return Launch(code, **loaded, on, kernel, arguments, bindings, grid, options).run(layout);
 }

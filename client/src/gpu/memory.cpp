@@ -17,7 +17,7 @@ Result<void> too_small(uint64_t wanted, uint64_t there) {
 // Says what of a device's memory is noted, where anything is.
 void describe(Timed& timed, const gpu::DeviceState& device, uint64_t bytes) {
   if (timed.span() == nullptr) return;
-  timed.span()->device = device.place();
+  timed.span()->device = device.place;
   timed.span()->bytes = bytes;
 }
 

@@ -28,7 +28,7 @@ StreamState::~StreamState() {
 
 Result<void> StreamState::synchronise() {
   Timed timed(profile::Kind::kWait, "stream");
-  if (timed.span() != nullptr) timed.span()->device = device.place();
+  if (timed.span() != nullptr) timed.span()->device = device.place;
   if (auto done = device.driver->synchronise_stream(handle); !done) {
     Error error = done.error();
     error.message += last.text();
@@ -81,7 +81,7 @@ Result<void> Event::record(const Stream& stream) const {
 
 Result<void> Event::synchronise() const {
   Timed timed(profile::Kind::kWait, "event");
-  if (timed.span() != nullptr) timed.span()->device = state_->device->place();
+  if (timed.span() != nullptr) timed.span()->device = state_->device->place;
   auto done = state_->device->driver->synchronise_event(state_->handle);
   if (!done) return state_->device->explain(done.error(), "waiting for an event");
   if (!state_->checked.exchange(false, std::memory_order_acq_rel)) return {};

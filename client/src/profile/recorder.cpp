@@ -90,7 +90,7 @@ int64_t profile_clock() {
       .count();
 }
 
-void note(profile::Span span) {
+void note(profile::Span&& span) {
   if (!is_profiled() || !recorder::take_room(recorder::the())) return;
   const recorder::Mine& mine = recorder::mine();
   if (!span.on_device) span.track = mine.thread;

@@ -16,7 +16,7 @@ inline bool is_profiled() { return recorder::is_on.load(std::memory_order_relaxe
 
 int64_t profile_clock();
 // Keeps the span, unless there are too many, or nobody profiles any more. One of the host is of the calling thread.
-void note(profile::Span span);
+void note(profile::Span&& span);
 // For Span::flow.
 uint64_t next_flow();
 // What KILN_PROFILE asks for, once a process; called where programs first meet the client.
