@@ -27,8 +27,11 @@ kiln_status kiln_profile_stop(kiln_bytes** summary, kiln_bytes** trace) {
   return guarded([&]() -> Result<void> {
     auto profile = profile::stop();
     if (!profile) return profile.error();
-    if (summary != nullptr) give<BytesObject>(summary, profile::summary(*profile));
-    if (trace != nullptr) give<BytesObject>(trace, profile::trace_json(*profile));
+    // Before anything is given: memory may be short.
+    std::string table = summary != nullptr ? profile::summary(*profile) : "";
+    std::string json = trace != nullptr ? profile::trace_json(*profile) : "";
+    if (summary != nullptr) give<BytesObject>(summary, std::move(table));
+    if (trace != nullptr) give<BytesObject>(trace, std::move(json));
     return {};
   });
 }
