@@ -265,7 +265,7 @@ Result<int> exec(const ExecFlags& flags, const std::vector<std::string>& program
   wish.cores_per_instance = flags.cores_per_instance;
   wish.nodes = flags.nodes;
   wish.all_hardware_threads = flags.hardware_threads;
-  auto instances = plan_instances(usable_processors(), wish);
+  auto instances = plan_instances(client::usable_processors(), wish);
   if (!instances) return instances.error();
   auto allocator = find_allocator(flags.allocator);
   if (!allocator) return allocator.error();

@@ -1,10 +1,6 @@
 #include "instances.h"
 
-#include <sched.h>
-
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <set>
 #include <span>
@@ -79,23 +75,6 @@ std::vector<Instance> one_a_node(const std::vector<Processor>& cores) {
   return out;
 }
 
-int node_of(const std::string& sysfs) {
-  std::error_code failed;
-  for (const auto& entry : std::filesystem::directory_iterator(sysfs, failed)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("node") && name.find_first_not_of("0123456789", 4) == std::string::npos && name.size() > 4) {
-      return std::atoi(name.c_str() + 4);
-    }
-  }
-  return 0;
-}
-
-int read_int(const std::string& file, int otherwise) {
-  int out = otherwise;
-  std::ifstream(file) >> out;
-  return out;
-}
-
 }  // namespace
 
 Result<std::vector<Instance>> plan_instances(std::vector<Processor> processors, const InstanceWish& wish) {
@@ -115,22 +94,6 @@ Result<std::vector<Instance>> plan_instances(std::vector<Processor> processors, 
                             (wish.all_hardware_threads ? "" : "; --hardware-threads counts each core's threads"));
   }
   return share(cores, static_cast<size_t>(instances), static_cast<size_t>(each));
-}
-
-std::vector<Processor> usable_processors() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<Processor> out;
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return {Processor()};
-  std::map<std::pair<int, int>, int> cores;  // by package and its own number
-  for (int number = 0; number < CPU_SETSIZE; ++number) {
-    if (!CPU_ISSET(static_cast<size_t>(number), &set)) continue;
-    const std::string sysfs = "/sys/devices/system/cpu/cpu" + std::to_string(number);
-    const std::pair core(read_int(sysfs + "/topology/physical_package_id", 0),
-                         read_int(sysfs + "/topology/core_id", number));
-    out.push_back({number, node_of(sysfs), cores.try_emplace(core, static_cast<int>(cores.size())).first->second});
-  }
-  return out;
 }
 
 std::string ranges_text(std::vector<int> numbers) {

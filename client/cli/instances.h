@@ -6,15 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "kiln/client/processors.h"
 #include "kiln/dsl/result.h"
 
 namespace kiln::cli {
 
-struct Processor {
-  int number = 0;  // the system's
-  int node = 0;    // of memory
-  int core = 0;    // the same for hardware threads of one core, and for no others
-};
+using client::Processor;
 
 enum class Aim : uint8_t {
   kNone,
@@ -37,9 +34,6 @@ struct Instance {
 
 // Instances are of neighbours, within a memory node as long as that can be. Error: more is wished for than is there.
 Result<std::vector<Instance>> plan_instances(std::vector<Processor> processors, const InstanceWish& wish);
-
-// Those that this process may run on.
-std::vector<Processor> usable_processors();
 
 // "0-3,8"
 std::string ranges_text(std::vector<int> numbers);

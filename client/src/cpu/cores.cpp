@@ -6,36 +6,25 @@
 #include <fstream>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "kiln/client/gpu.h"
+#include "kiln/client/processors.h"
 
 namespace kiln::client {
 namespace cpu {
 namespace {
 
-// Numbers behind the last slash of a link or folder: "node0/cpu3" has none for the core, sysfs' files do.
-int read_int(const std::string& path, int otherwise) {
-  std::ifstream file(path);
+int read_int(const std::string& file, int otherwise) {
   int out = otherwise;
-  return file >> out ? out : otherwise;
+  return std::ifstream(file) >> out ? out : otherwise;
 }
 
-// Processors in the order in which neighbours share most: memory node, package, core.
-std::vector<int> by_place(std::vector<int> cores) {
-  std::map<int, std::array<int, 3>> place;
-  for (const int core : cores) {
-    const std::string base = "/sys/devices/system/cpu/cpu" + std::to_string(core);
-    int node = 0;
-    for (int candidate = 0; candidate < 1024; ++candidate) {
-      if (!std::ifstream(base + "/node" + std::to_string(candidate) + "/cpulist")) continue;
-      node = candidate;
-      break;
-    }
-    place[core] = {node, read_int(base + "/topology/physical_package_id", 0),
-                   read_int(base + "/topology/core_id", core)};
+int node_of(const std::string& sysfs) {
+  for (int node = 0; node < 1024; ++node) {
+    if (std::ifstream(sysfs + "/node" + std::to_string(node) + "/cpulist")) return node;
   }
-  std::stable_sort(cores.begin(), cores.end(), [&](int a, int b) { return place[a] < place[b]; });
-  return cores;
+  return 0;
 }
 
 }  // namespace
@@ -68,8 +57,28 @@ Result<void> check_cores(std::span<const int> cores) {
 
 }  // namespace cpu
 
+std::vector<Processor> usable_processors() {
+  std::vector<Processor> out;
+  std::vector<std::pair<int, int>> places;  // package, and the core's number there
+  for (const int number : cpu::usable_cores()) {
+    const std::string sysfs = "/sys/devices/system/cpu/cpu" + std::to_string(number);
+    out.push_back({number, cpu::node_of(sysfs), 0});
+    places.emplace_back(cpu::read_int(sysfs + "/topology/physical_package_id", 0),
+                        cpu::read_int(sysfs + "/topology/core_id", number));
+  }
+  std::map<std::pair<int, int>, int> cores;
+  for (const auto& place : places) cores[place];
+  int next = 0;
+  for (auto& [place, core] : cores) core = next++;
+  for (size_t i = 0; i < out.size(); ++i) out[i].core = cores[places[i]];
+  return out;
+}
+
 Result<std::vector<std::vector<int>>> split_cores(int parts) {
-  const std::vector<int> cores = cpu::by_place(cpu::usable_cores());
+  std::vector<Processor> processors = usable_processors();
+  std::ranges::stable_sort(processors, {}, [](const Processor& p) { return std::pair(p.node, p.core); });
+  std::vector<int> cores;
+  for (const Processor& processor : processors) cores.push_back(processor.number);
   if (parts < 1 || static_cast<size_t>(parts) > cores.size()) {
     return invalid_argument("this process has " + std::to_string(cores.size()) + " processors, which do not make " +
                             std::to_string(parts) + " parts");

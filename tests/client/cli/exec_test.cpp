@@ -106,7 +106,7 @@ class ExecCommand : public CliTest {
 };
 
 TEST_F(ExecCommand, GivesEachInstanceItsCoresAndThreads) {
-  const size_t usable = usable_processors().size();
+  const size_t usable = client::usable_processors().size();
   const Outcome outcome = exec({"--hardware-threads", "--cores-per-instance", "1", "--allocator", "none"},
                                "grep Cpus_allowed_list /proc/self/status >instance$KILN_INSTANCE; "
                                "echo $OMP_NUM_THREADS $OMP_PLACES $OMP_PROC_BIND >>instance$KILN_INSTANCE");
