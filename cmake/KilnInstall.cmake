@@ -3,7 +3,7 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-install(TARGETS kiln_dsl kiln_graph kiln_wire kiln_client kiln_client_graph EXPORT KilnTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS kiln_dsl kiln_graph kiln_pytorch kiln_wire kiln_client kiln_client_graph EXPORT KilnTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 # For C: of its own, so that who wants nothing else needs none of what the C++ libraries are built with.
 install(TARGETS kiln_c EXPORT KilnCTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES client/c/include/kiln.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
@@ -14,7 +14,7 @@ install(TARGETS kiln kilnd kiln-tune RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}
 install(TARGETS kiln-worker RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/kiln)
 install(TARGETS kiln-runner RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/kiln)
 # Headers of the JSON library's are the rooms' own affair.
-foreach(include_dir dsl/include dsl/graph/include client/include client/graph/include client/wire/include)
+foreach(include_dir dsl/include dsl/graph/include dsl/graph/pytorch/include client/include client/graph/include client/wire/include)
   install(DIRECTORY ${include_dir}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} PATTERN "*json.h" EXCLUDE)
 endforeach()
 install(DIRECTORY dsl/examples/ DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln/examples FILES_MATCHING PATTERN "*.kiln")

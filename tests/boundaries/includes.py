@@ -12,6 +12,7 @@ DSL = {"dsl", "abi", "target"}
 MAY_INCLUDE = {
     "dsl": DSL,
     "dsl/graph": DSL | {"graph"},
+    "dsl/graph/pytorch": DSL | {"graph"},
     "client/wire": DSL | {"wire"},
     "client/cmdline": {"cmdline"},
     "client/redis": DSL | {"wire", "redis"},
