@@ -2,6 +2,7 @@
 #include "kiln/wire/crash_report.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -180,33 +181,37 @@ void report(int number, siginfo_t* info, void*) {
   ::raise(number);
 }
 
-// Another thread's, until it ends. One that has a stack from somebody else keeps that: a sanitizer, say.
-class HandlerStack {
- public:
-  HandlerStack() {
-    stack_t now{};
-    if (::sigaltstack(nullptr, &now) != 0 || (now.ss_flags & SS_DISABLE) == 0) return;
-    void* memory = ::mmap(nullptr, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) return;  // its overflows are not reported
-    memory_ = memory;
-    stack_t ours{};
-    ours.ss_sp = memory_;
-    ours.ss_size = kStack;
-    ::sigaltstack(&ours, nullptr);
-  }
-  ~HandlerStack() {
-    if (memory_ == nullptr) return;
-    stack_t none{};
-    none.ss_flags = SS_DISABLE;
-    ::sigaltstack(&none, nullptr);
-    ::munmap(memory_, kStack);
-  }
-  HandlerStack(const HandlerStack&) = delete;
-  HandlerStack& operator=(const HandlerStack&) = delete;
+// The stack of another thread's handler, until it ends. One that has a stack from somebody else keeps that: a
+// sanitizer, say. A key knows it, and not an object of the thread's: glibc allocates for the destructor of one, and
+// ends the process where it cannot.
+void end_handler_stack(void* memory) {
+  stack_t none{};
+  none.ss_flags = SS_DISABLE;
+  ::sigaltstack(&none, nullptr);
+  ::munmap(memory, kStack);
+}
 
- private:
-  void* memory_ = nullptr;
-};
+pthread_key_t make_key() {
+  pthread_key_t key{};
+  ::pthread_key_create(&key, end_handler_stack);
+  return key;
+}
+
+void begin_handler_stack() {
+  static const pthread_key_t key = make_key();
+  stack_t now{};
+  if (::sigaltstack(nullptr, &now) != 0 || (now.ss_flags & SS_DISABLE) == 0) return;
+  void* memory = ::mmap(nullptr, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return;  // its overflows are not reported
+  if (::pthread_setspecific(key, memory) != 0) {
+    ::munmap(memory, kStack);
+    return;
+  }
+  stack_t ours{};
+  ours.ss_sp = memory;
+  ours.ss_size = kStack;
+  ::sigaltstack(&ours, nullptr);
+}
 
 }  // namespace
 
@@ -232,8 +237,8 @@ void install_crash_report(const std::string& path, const std::string& identity) 
 
 void report_overflows_here() {
   if (!state().installed.load(std::memory_order_relaxed)) return;
-  thread_local const HandlerStack stack;
-  (void)stack;
+  thread_local bool has_begun = false;
+  if (!std::exchange(has_begun, true)) begin_handler_stack();
 }
 
 void hold_crash_report() {
