@@ -20,6 +20,12 @@ class JsonBuilder {
  public:
   using Json = nlohmann::json;
 
+  JsonBuilder() = default;
+  ~JsonBuilder() { take_apart(root_); }
+  JsonBuilder(const JsonBuilder&) = delete;
+  JsonBuilder& operator=(const JsonBuilder&) = delete;
+
+  const Json& value() const { return root_; }
   Json take() { return std::move(root_); }
   const std::string& failure() const { return failure_; }
 
@@ -87,9 +93,19 @@ Result<nlohmann::json> parse_object(std::string_view text) {
   if (text.empty()) return nlohmann::json::object();
   JsonBuilder builder;
   if (!nlohmann::json::sax_parse(text, &builder)) return invalid_argument("JSON: " + builder.failure());
-  auto value = builder.take();
-  if (!value.is_object()) return invalid_argument("JSON: expected an object");
-  return value;
+  if (!builder.value().is_object()) return invalid_argument("JSON: expected an object");
+  return builder.take();
+}
+
+// From the back and from the front, member by member: recursion is as deep as parse_object() allows.
+void take_apart(nlohmann::json& value) noexcept {
+  if (value.is_array()) {
+    auto& items = value.get_ref<nlohmann::json::array_t&>();
+    for (; !items.empty(); items.pop_back()) take_apart(items.back());
+  } else if (value.is_object()) {
+    auto& fields = value.get_ref<nlohmann::json::object_t&>();
+    for (; !fields.empty(); fields.erase(fields.begin())) take_apart(fields.begin()->second);
+  }
 }
 
 std::string dump(const nlohmann::json& value) {

@@ -50,6 +50,7 @@ std::string to_text(const Welcome& welcome) {
 Result<Welcome> parse_welcome(std::string_view text) {
   auto object = parse_object(text);
   if (!object) return object.error();
+  const TakesApart at_end(*object);
   Fields fields(*object);
   Welcome welcome;
   welcome.min_version = static_cast<Version>(fields.number("min_version", kMinVersion, kMaxVersion));
@@ -74,6 +75,7 @@ std::string to_text(const Hello& hello) {
 Result<Hello> parse_hello(std::string_view text) {
   auto object = parse_object(text);
   if (!object) return object.error();
+  const TakesApart at_end(*object);
   Fields fields(*object);
   Hello hello;
   hello.version = static_cast<Version>(fields.number("version", 0, kMaxVersion));
@@ -97,6 +99,7 @@ std::string to_text(const CompileHeader& header) {
 Result<CompileHeader> parse_compile_header(std::string_view text) {
   auto object = parse_object(text);
   if (!object) return object.error();
+  const TakesApart at_end(*object);
   Fields fields(*object);
   CompileHeader header;
   header.deadline_ms = static_cast<uint32_t>(fields.number("deadline_ms", 0, UINT32_MAX));
@@ -137,6 +140,7 @@ std::string to_text(const TuneHeader& header) {
 Result<TuneHeader> parse_tune_header(std::string_view text) {
   auto object = parse_object(text);
   if (!object) return object.error();
+  const TakesApart at_end(*object);
   Fields fields(*object);
   TuneHeader header;
   header.wait = fields.boolean("wait");
@@ -174,6 +178,7 @@ std::string to_text(const Tuned& tuned) {
 Result<Tuned> parse_tuned(std::string_view text) {
   auto object = parse_object(text);
   if (!object) return object.error();
+  const TakesApart at_end(*object);
   Fields fields(*object);
   Tuned tuned;
   tuned.source = fields.text("source", "default");
@@ -205,6 +210,7 @@ std::string to_text(Error error) {
 Error parse_error(std::string_view text) {
   auto object = parse_object(text);
   if (!object) return internal_error("an error frame that does not parse: " + object.error().message);
+  const TakesApart at_end(*object);
   Fields fields(*object);
   Error out = error(parse_error_code(fields.text("code")), fields.text("message", "no message"));
   out.retryable = fields.boolean("retryable");

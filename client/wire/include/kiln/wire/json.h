@@ -14,6 +14,21 @@ inline constexpr int kMaxJsonDepth = 32;
 // An empty text is an empty object; anything but an object is an error, and so is a field that is there twice.
 Result<nlohmann::json> parse_object(std::string_view text);
 
+// Empties it, however deep it is. The library's destructor allocates as much as a list is long, and where there is no
+// memory that ends the process; of an empty value it needs none.
+void take_apart(nlohmann::json& value) noexcept;
+// The same at the end of a block, for what somebody else has sent.
+class TakesApart {
+ public:
+  explicit TakesApart(nlohmann::json& value) : value_(value) {}
+  ~TakesApart() { take_apart(value_); }
+  TakesApart(const TakesApart&) = delete;
+  TakesApart& operator=(const TakesApart&) = delete;
+
+ private:
+  nlohmann::json& value_;
+};
+
 // Never throws: bytes that are not UTF-8 are replaced.
 std::string dump(const nlohmann::json& value);
 // With escapes for all that is not printable ASCII: for what people look at, whose terminals obey some characters.
