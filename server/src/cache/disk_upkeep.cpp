@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <new>
 #include <utility>
 
 #include "cache/disk_cache.h"
@@ -165,12 +166,17 @@ void DiskCache::expect_scan() {
 void DiskCache::scan() {
   uint64_t total = 0;
   std::vector<Aged> entries;
-  if (root_) entries = list_entries(fs_, root_.get(), &scan_stopped_);
+  bool is_counted = false;
+  try {
+    if (root_) entries = list_entries(fs_, root_.get(), &scan_stopped_);
+    is_counted = true;
+  } catch (const std::bad_alloc&) {  // stores do not wait for it
+  }
   for (const auto& entry : entries) total += entry.size;
   std::lock_guard lock(write_mutex_);
   scan_expected_ = false;
   scan_ended_.notify_all();
-  if (!root_ || scan_stopped_) return;
+  if (!root_ || scan_stopped_ || !is_counted) return;
   scanned_ = true;
   // Another daemon may be the writer; what this one has stored before anybody asked it to wait is counted twice, which
   // the next eviction corrects.

@@ -73,6 +73,13 @@ class MemoryCache {
     shrink();
   }
 
+  void clear() {
+    evictions_ += index_.size();
+    bytes_ = 0;
+    index_.clear();
+    order_.clear();
+  }
+
   uint64_t bytes() const { return bytes_; }
   size_t entries() const { return index_.size(); }
   uint64_t evictions() const { return evictions_; }

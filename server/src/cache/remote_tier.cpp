@@ -1,7 +1,7 @@
 #include "cache/remote_tier.h"
 
 #include <algorithm>
-#include <boost/asio/post.hpp>
+#include <optional>
 
 #include "cache/thread_work.h"
 
@@ -73,15 +73,17 @@ void RemoteTier::look_up(const RequestKey& key, bool canary, std::function<void(
   lookup->timer.async_wait([this, lookup](const boost::system::error_code& cancelled) {
     if (!cancelled) on_late(lookup);
   });
-  post_work(lane.thread, [this, &lane, lookup] {
-    // Where the time was up before its turn came, nobody waits for it any more.
-    const bool late = finished_ || Clock::now() >= lookup->due;
-    Found found = late ? Found{late_reply(), nullptr, {}} : ask(lane.link, lookup->key);
-    asio::post(io_, [this, &lane, lookup, found = std::move(found)]() mutable {
-      --lane.waiting;
-      on_found(lookup, found);
-    });
-  });
+  post_work(
+      lane.thread, io_,
+      [this, &lane, lookup] {
+        // Where the time was up before its turn came, nobody waits for it any more.
+        const bool late = finished_ || Clock::now() >= lookup->due;
+        return late ? Found{late_reply(), nullptr, {}} : ask(lane.link, lookup->key);
+      },
+      [this, &lane, lookup](Found found) {
+        --lane.waiting;
+        on_found(lookup, found);
+      });
 }
 
 // On a thread of its own.
@@ -180,15 +182,16 @@ void RemoteTier::pump_writes() {
   queue_bytes_ -= blob->bytes.size();
   write_running_ = true;
   last_key_ = blob->key;
-  post_work(writer_.thread, [this, blob] {
-    redis::ValueReply reply;
-    if (auto value = codec_.encode(blob->key, blob->bytes)) {
-      reply = writer_.link.set(codec_.name(blob->key), *value);
-    } else {
-      reply = {redis::Failure::kServer, value.error().message, std::nullopt};
-    }
-    asio::post(io_, [this, blob, reply = std::move(reply)] { on_written(blob, reply); });
-  });
+  post_work(
+      writer_.thread, io_,
+      [this, blob]() -> std::optional<redis::ValueReply> {
+        auto value = codec_.encode(blob->key, blob->bytes);
+        if (!value) return redis::ValueReply{redis::Failure::kServer, value.error().message, std::nullopt};
+        return writer_.link.set(codec_.name(blob->key), *value);
+      },
+      [this, blob](const std::optional<redis::ValueReply>& reply) {
+        on_written(blob, reply.value_or(redis::ValueReply{redis::Failure::kServer, "no memory", std::nullopt}));
+      });
 }
 
 void RemoteTier::on_written(const SharedBlob& blob, const redis::ValueReply& reply) {

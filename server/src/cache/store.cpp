@@ -83,20 +83,22 @@ void Store::find_disk(const RequestKey& key, std::function<void(SharedBlob)> don
     if (file) note_use(key, file);
     return;
   }
-  post_work(readers_, [this, key, done = std::move(done)]() mutable {
-    SharedBlob blob = read(key);
-    asio::post(io_, [this, blob = std::move(blob), done = std::move(done)] { hand_out(blob, done); });
-  });
+  post_work(
+      readers_, io_, [this, key] { return read(key); },
+      [this, done = std::move(done)](const SharedBlob& blob) { hand_out(blob, done); });
 }
 
 // One at a time for each entry: hits come faster than a busy disk notes them, and those that wait would be noted so
 // late that the entries look old, and hold a file each. Without a file it is whatever has the entry's name.
 void Store::note_use(const RequestKey& key, const SharedFd& file) {
   if (!being_noted_.insert(key).second) return;
-  post_work(readers_, [this, key, file] {
-    file ? disk_->note_use(*file) : disk_->note_use(key);
-    asio::post(io_, [this, key] { being_noted_.erase(key); });
-  });
+  post_work(
+      readers_, io_,
+      [this, key, file] {
+        file ? disk_->note_use(*file) : disk_->note_use(key);
+        return true;
+      },
+      [this, key](bool /*noted*/) { being_noted_.erase(key); });
 }
 
 // Rarely, because a hit in memory takes microseconds; and while many wait, a later hit is as good.
@@ -108,12 +110,10 @@ void Store::note_hit(const Blob& blob) {
 }
 
 // On a reader's thread. What there is no memory for is a miss.
-SharedBlob Store::read(const RequestKey& key) try {
+SharedBlob Store::read(const RequestKey& key) {
   auto loaded = disk_->find(key);
   if (!loaded) return nullptr;
   return blob_of(key, std::move(loaded->bytes), std::make_shared<const wire::UniqueFd>(std::move(loaded->fd)));
-} catch (const std::bad_alloc&) {
-  return nullptr;
 }
 
 // On a writer's thread.
@@ -157,7 +157,7 @@ void Store::put_here(const SharedBlob& blob) {
     else
       write(blob, false);
     unwritten_bytes_ -= blob->bytes.size();
-    if (disk_->stats().degraded) asio::post(io_, [this] { recheck_soon(); });
+    if (disk_->stats().degraded) post_back(io_, [this] { recheck_soon(); });
   });
 }
 
@@ -170,19 +170,21 @@ void Store::recheck_soon() {
   recheck_.async_wait([this](const boost::system::error_code& failed) {
     rechecking_ = false;
     if (failed || finished_) return;
-    post_work(writers_, [this] {
-      disk_->recheck();
-      if (disk_->stats().degraded) asio::post(io_, [this] { recheck_soon(); });
-    });
+    post_work(
+        writers_, io_,
+        [this] {
+          disk_->recheck();
+          return true;
+        },
+        [this](bool /*rechecked*/) {
+          if (disk_->stats().degraded) recheck_soon();
+        });
   });
 }
 
 void Store::make_durable(const SharedBlob& blob, std::function<void(bool)> done) {
   if (!disk_ || finished_) return asio::post(io_, [done = std::move(done)] { done(false); });
-  post_work(writers_, [this, blob, done = std::move(done)]() mutable {
-    bool stored = !too_late() && write(blob, true);
-    asio::post(io_, [stored, done = std::move(done)] { done(stored); });
-  });
+  post_work(writers_, io_, [this, blob] { return !too_late() && write(blob, true); }, std::move(done));
 }
 
 void Store::keep_crash(const RequestKey& key, Bytes report) {

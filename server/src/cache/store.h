@@ -42,6 +42,8 @@ class Store {
   // Entries are on their way to other hosts.
   bool writes_remote() const { return remote_ && remote_->writing(); }
   void set_limits(uint64_t memory_bytes, uint64_t cache_bytes);
+  // Empties the memory tier.
+  void clear_memory() { memory_.clear(); }
   // Waits until everything is on disk; what is not by `limit` is dropped. Nothing may be looked up afterwards.
   void finish(std::chrono::milliseconds limit = std::chrono::hours(1));
 
