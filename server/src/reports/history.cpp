@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "reports/json_fields.h"
+
 namespace kiln::server {
 namespace {
 
@@ -118,21 +120,23 @@ nlohmann::json History::slow() const {
 }
 
 // One track a worker for what it did, and one a request for its way; both have the trace id.
-nlohmann::json trace_of(const Moment& moment, size_t last) {
-  nlohmann::json events = nlohmann::json::array();
+std::string trace_text(const Moment& moment, size_t last) {
+  std::string events;
   auto add = [&](const std::string& name, const char* process, uint64_t track, TimePoint from, TimePoint to,
                  const Passage& passage) {
     const auto begin = std::chrono::duration<double, std::micro>(from.time_since_epoch()).count();
-    nlohmann::json about = {{"trace_id", passage.trace_id}, {"key", to_hex(passage.key)}};
-    if (!passage.joined.empty()) about["joined"] = passage.joined;
-    events.push_back({{"name", name},
-                      {"cat", passage.type},
-                      {"ph", "X"},
-                      {"pid", process},
-                      {"tid", track},
-                      {"ts", begin},
-                      {"dur", std::chrono::duration<double, std::micro>(to - from).count()},
-                      {"args", std::move(about)}});
+    std::string about = fields_text({{"trace_id", passage.trace_id}, {"key", to_hex(passage.key)}});
+    if (!passage.joined.empty()) about += ",\"joined\":" + list_text(passage.joined);
+    if (!events.empty()) events += ',';
+    events += "{" +
+              fields_text({{"name", name},
+                           {"cat", passage.type},
+                           {"ph", "X"},
+                           {"pid", process},
+                           {"tid", track},
+                           {"ts", begin},
+                           {"dur", std::chrono::duration<double, std::micro>(to - from).count()}}) +
+              ",\"args\":{" + about + "}}";
   };
   uint64_t track = 0;
   for (const Passage& passage : last_ones(moment, last)) {
@@ -149,7 +153,7 @@ nlohmann::json trace_of(const Moment& moment, size_t last) {
       add(passage.phases[i].first, "workers", passage.worker, passage.phases[i].second, end, passage);
     }
   }
-  return {{"traceEvents", events}, {"displayTimeUnit", "ms"}};
+  return R"({"displayTimeUnit":"ms","traceEvents":[)" + events + "]}";
 }
 
 }  // namespace kiln::server

@@ -51,8 +51,8 @@ struct Moment {
   std::vector<Lookup> lookups;  // the oldest first
 };
 
-// The last ones to end, of both kinds, in the trace event format that Perfetto and chrome://tracing read.
-nlohmann::json trace_of(const Moment& moment, size_t last);
+// The last ones to end, of both kinds, in the trace event format that Perfetto and chrome://tracing read: JSON.
+std::string trace_text(const Moment& moment, size_t last);
 
 class History {
  public:
@@ -69,10 +69,13 @@ class History {
   void add_at_once(const char* type, const RequestKey& key, const std::string& trace_id, uint64_t client,
                    std::string outcome);
 
+  // Those that take memory of their own.
+  void forget_passages() { passages_.clear(); }
+
   // The last 128 that took more than a second, lookups too, newest last.
   nlohmann::json slow() const;
   Moment moment() const;
-  nlohmann::json trace(size_t last) const { return trace_of(moment(), last); }
+  std::string trace(size_t last) const { return trace_text(moment(), last); }
 
  private:
   void note_slow(const Passage& passage);

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 
-#include "kiln/wire/json.h"
 #include "kiln/wire/own_file.h"
 
 namespace kiln::server {
@@ -51,18 +50,17 @@ Log::Log(const std::string& path, const std::string& level)
 
 Log::~Log() = default;
 
-void Log::write(int level, std::string_view event, const nlohmann::json& fields) {
+void Log::write(int level, std::string_view event, JsonFields fields) {
   auto severity = static_cast<spdlog::level::level_enum>(level);
   if (!logger_->should_log(severity)) return;
-  std::string text = "\"event\":" + wire::dump_ascii(nlohmann::json(event));
-  std::string rest = wire::dump_ascii(fields);
-  if (rest.size() > 2) text += "," + rest.substr(1, rest.size() - 2);
+  std::string text = fields_text({{"event", event}});
+  if (const std::string rest = fields_text(fields); !rest.empty()) text += "," + rest;
   logger_->log(severity, text);
 }
 
-void Log::debug(std::string_view event, const nlohmann::json& fields) { write(spdlog::level::debug, event, fields); }
-void Log::info(std::string_view event, const nlohmann::json& fields) { write(spdlog::level::info, event, fields); }
-void Log::warn(std::string_view event, const nlohmann::json& fields) { write(spdlog::level::warn, event, fields); }
+void Log::debug(std::string_view event, JsonFields fields) { write(spdlog::level::debug, event, fields); }
+void Log::info(std::string_view event, JsonFields fields) { write(spdlog::level::info, event, fields); }
+void Log::warn(std::string_view event, JsonFields fields) { write(spdlog::level::warn, event, fields); }
 void Log::set_level(const std::string& level) { logger_->set_level(spdlog::level::from_str(level)); }
 void Log::flush() { logger_->flush(); }
 

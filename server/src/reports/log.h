@@ -2,9 +2,10 @@
 #pragma once
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+
+#include "reports/json_fields.h"
 
 namespace spdlog {
 class logger;
@@ -18,14 +19,14 @@ class Log {
   Log(const std::string& path, const std::string& level);
   ~Log();
 
-  void debug(std::string_view event, const nlohmann::json& fields = nlohmann::json::object());
-  void info(std::string_view event, const nlohmann::json& fields = nlohmann::json::object());
-  void warn(std::string_view event, const nlohmann::json& fields = nlohmann::json::object());
+  void debug(std::string_view event, JsonFields fields = {});
+  void info(std::string_view event, JsonFields fields = {});
+  void warn(std::string_view event, JsonFields fields = {});
   void set_level(const std::string& level);
   void flush();
 
  private:
-  void write(int level, std::string_view event, const nlohmann::json& fields);
+  void write(int level, std::string_view event, JsonFields fields);
   std::shared_ptr<spdlog::logger> logger_;
 };
 

@@ -30,9 +30,13 @@ void Reports::next() {
 // What may be copied quickly is; the rest is done where the text is made.
 Reports::Writer Reports::gather(WantedReport wanted) const {
   if (wanted.format == WantedReport::kTrace) {
-    return [moment = history_.moment(), last = wanted.last] { return wire::dump(trace_of(moment, last)); };
+    return [moment = history_.moment(), last = wanted.last] { return trace_text(moment, last); };
   }
-  auto figures = std::make_shared<const nlohmann::json>(stats_());
+  // Taken apart first, for it may end on the other thread, where its destructor may find no memory (memory_reserve.h).
+  const std::shared_ptr<nlohmann::json> figures(new nlohmann::json(stats_()), [](nlohmann::json* value) {
+    wire::take_apart(*value);
+    delete value;
+  });
   if (wanted.format == WantedReport::kPrometheus) return [figures] { return prometheus_text(*figures); };
   return [figures] { return wire::dump(*figures); };
 }
@@ -47,16 +51,14 @@ void Reports::make() {
 }
 
 void Reports::write(Writer writer, const std::vector<Asked>& asked) {
-  post_work(writer_, [this, writer = std::move(writer), asked] {
-    SharedBytes bytes;
-    try {
-      const std::string text = writer();
-      const auto view = std::as_bytes(std::span(text));
-      bytes = std::make_shared<const Bytes>(view.begin(), view.end());
-    } catch (const std::bad_alloc&) {
-    }
-    asio::post(io_, [this, bytes, asked] { answer(bytes, asked); });
-  });
+  post_work(
+      writer_, io_,
+      [writer = std::move(writer)]() -> SharedBytes {
+        const std::string text = writer();
+        const auto view = std::as_bytes(std::span(text));
+        return std::make_shared<const Bytes>(view.begin(), view.end());
+      },
+      [this, asked](const SharedBytes& bytes) { answer(bytes, asked); });
 }
 
 // One after the other, as they are gathered: a trace has megabytes, and each of them goes into a socket.

@@ -142,11 +142,13 @@ Result<SharedBlob> Scheduler::make_blob(const Job& job, const JobOutcome& outcom
 // A death may be the machine's fault, so one more worker is tried; memory or processor time that did not suffice would
 // not suffice again.
 void Scheduler::on_death(const JobPtr& job, const JobOutcome& outcome) {
-  const nlohmann::json fields = {{"key", to_hex(job->key)}, {"trace_id", job->trace_id}, {"cause", outcome.cause}};
-  log_.warn("compile_died", fields);
+  const auto warn = [&](const char* event) {
+    log_.warn(event, {{"key", to_hex(job->key)}, {"trace_id", job->trace_id}, {"cause", outcome.cause}});
+  };
+  warn("compile_died");
   const auto now = std::chrono::steady_clock::now();
   if (!outcome.never_ran && refusals_.worker_killed(limits_of(*job), outcome.cause, now)) {
-    log_.warn("poisoned", fields);
+    warn("poisoned");
   }
   if (outcome.out_of_memory) {
     keep_crash(*job, outcome.cause);

@@ -415,12 +415,12 @@ void Scheduler::answer(const RequestKey& key, Waiter& waiter, const Result<Serve
   if (result) return waiter.reply(result);
   Error failure = result.error();
   failure.trace_id = waiter.trace_id;
-  nlohmann::json about = {{"key", to_hex(key)},
-                          {"trace_id", failure.trace_id},
-                          {"code", std::string(to_string(failure.code))},
-                          {"message", failure.message.substr(0, kLoggedMessage)}};
-  if (!job_trace_id.empty() && job_trace_id != failure.trace_id) about["joined"] = job_trace_id;
-  log_.info("failed", about);
+  const bool joined = !job_trace_id.empty() && job_trace_id != failure.trace_id;
+  log_.info("failed", {{"key", to_hex(key)},
+                       {"trace_id", failure.trace_id},
+                       {"code", to_string(failure.code)},
+                       {"message", failure.message.substr(0, kLoggedMessage)},
+                       {"joined", joined ? nlohmann::json(job_trace_id) : nlohmann::json()}});
   waiter.reply(failure);
 }
 

@@ -38,7 +38,7 @@ TEST(History, TheTraceHasAsManyAsWanted) {
   for (size_t i = 0; i < History::kPassages + 10; ++i) history.add(passage(std::to_string(i), 1ms));
   auto requests = [&](size_t last) {
     std::vector<std::string> out;
-    const auto events = history.trace(last)["traceEvents"];
+    const auto events = nlohmann::json::parse(history.trace(last))["traceEvents"];
     for (const auto& event : events) {
       if (event["name"] != "lookup") out.push_back(event["args"]["trace_id"]);
     }
@@ -58,13 +58,13 @@ TEST(History, LookupsAreBesideTheCompilesInTheOrderOfTheirEnds) {
     const auto asked = Time(1s) + (i < 10 ? 1ms : 6ms);
     history.add(Lookup{.connection = 7, .request = i, .outcome = "memory", .asked = asked, .ended = asked});
   }
-  const auto events = history.trace(SIZE_MAX)["traceEvents"];
+  const auto events = nlohmann::json::parse(history.trace(SIZE_MAX))["traceEvents"];
   ASSERT_EQ(events.size(), History::kLookups + 2);  // the compile has its lookup beside it
   EXPECT_EQ(events[0]["args"]["trace_id"], "start-7-3") << "the oldest that is remembered";
   EXPECT_EQ(events[0]["cat"], "GET");
   EXPECT_EQ(events[7]["args"]["trace_id"], "compiled");
   EXPECT_EQ(events[7]["cat"], "COMPILE");
-  const auto last = history.trace(1)["traceEvents"];
+  const auto last = nlohmann::json::parse(history.trace(1))["traceEvents"];
   ASSERT_EQ(last.size(), 1u);
   EXPECT_EQ(last[0]["args"]["trace_id"], "start-7-" + std::to_string(History::kLookups + 2));
 }
