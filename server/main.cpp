@@ -17,6 +17,7 @@
 #include "kiln/wire/crash_report.h"
 #include "kiln/wire/paths.h"
 #include "kiln/wire/trusted.h"
+#include "memory_reserve.h"
 #include "options.h"
 #include "processes/fresh_start.h"
 
@@ -152,8 +153,26 @@ void give_back_large_blocks() {
   ::mallopt(M_MMAP_THRESHOLD, kLarge);
 }
 
+// A heap of its own for each thread takes 64 MiB of address space (glibc). Where that is limited (ulimit -v) they share
+// one, so that what one of them frees is there for the others; else they do not wait for each other.
+void share_a_heap_where_few_fit() {
+  rlimit space{};
+  if (::getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY) ::mallopt(M_ARENA_MAX, 1);
+}
+
+// The stack grows into address space too, and where there is none left that is a crash: it has grown already. What it
+// is grown by must not be a part of the caller's.
+[[gnu::noinline]] void grow_stack() {
+  constexpr size_t kEnough = 256 << 10, kPage = 4096;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur < 4 * kEnough) return;
+  [[maybe_unused]] volatile char room[kEnough];
+  for (size_t at = 0; at < kEnough; at += kPage) room[at] = 0;
+}
+
 void prepare_process(const Config& config) {
   give_back_large_blocks();
+  share_a_heap_where_few_fit();
   ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);  // nobody reads its memory or takes its descriptors; no core file
   ::umask(077);
   rlimit files{};
@@ -162,6 +181,12 @@ void prepare_process(const Config& config) {
     ::setrlimit(RLIMIT_NOFILE, &files);
   }
   if (config.ready_fd >= 0) ::fcntl(config.ready_fd, F_SETFD, FD_CLOEXEC);
+}
+
+int say_failed(const Config& config, const kiln::Error& failure) {
+  std::fprintf(stderr, "kilnd: %s\n", failure.message.c_str());
+  if (config.ready_fd >= 0) ::dprintf(config.ready_fd, "error %s\n", failure.message.c_str());
+  return 1;
 }
 
 // What the client that starts this daemon cannot hand on to it. Where that takes another execution this one ends here:
@@ -193,11 +218,7 @@ int main(int argc, char** argv) {
   const std::string config_file = absolute_config_file(app);
   auto status = check_options(config_file);
   if (status) status = complete(config, app.count("--cache-dir") > 0, app.count("--tuner") > 0);
-  if (!status) {
-    std::fprintf(stderr, "kilnd: %s\n", status.error().message.c_str());
-    if (config.ready_fd >= 0) ::dprintf(config.ready_fd, "error %s\n", status.error().message.c_str());
-    return 1;
-  }
+  if (!status) return say_failed(config, status.error());
   if (config.detach) config.inherited = begin_afresh(argv);
   prepare_process(config);
   // Whoever starts a daemon waits for this process, not for the daemon: nobody is left with a zombie.
@@ -210,5 +231,9 @@ int main(int argc, char** argv) {
   }
   // A daemon holds no directory that somebody may want to unmount.
   if (!config.foreground && ::chdir("/") != 0) return 1;
-  return kiln::server::Daemon(std::move(config), [=] { return read_again(argc, argv, config_file); }).run();
+  using kiln::server::memory_reserve;
+  if (auto opened = memory_reserve.open(); !opened) return say_failed(config, opened.error());
+  grow_stack();
+  auto reread = [=] { return read_again(argc, argv, config_file); };
+  return kiln::server::Daemon(std::move(config), reread, memory_reserve).run();
 }

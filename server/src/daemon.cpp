@@ -33,16 +33,17 @@ std::string start_name() {
 
 }  // namespace
 
-Daemon::Daemon(Config config, Reread reread)
+Daemon::Daemon(Config config, Reread reread, MemoryReserve& reserve)
     : config_(std::move(config)),
       reread_(std::move(reread)),
+      reserve_(reserve),
       log_(log_path(config_), config_.log_level),
       history_(start_name()),
       scratch_(std::make_shared<Bytes>(wire::kReadStep)),
       pool_(io_, config_, scratch_, log_, metrics_),
       tuner_(io_, config_, scratch_, log_, metrics_, history_),
       tune_worker_(io_, config_, log_),
-      listener_(io_, log_, first_reserved_descriptor(pool_.size())),
+      listener_(io_, log_, shares_.memory, first_reserved_descriptor(pool_.size())),
       names_(io_),
       reports_(
           io_, [this] { return stats(); }, history_),
@@ -57,6 +58,7 @@ Daemon::Daemon(Config config, Reread reread)
       started_(std::chrono::steady_clock::now()),
       starter_(config_.ready_fd) {
   config_.workers = pool_.size();
+  shares_.memory.start(reserve_, [this] { relieve_memory(); });
 }
 
 Daemon::~Daemon() = default;
@@ -99,6 +101,17 @@ void Daemon::serve() {
       ++metrics_.rejected["memory"];
     }
   }
+}
+
+// Lets go of what can be had again.
+void Daemon::relieve_memory() {
+  constexpr std::chrono::seconds kQuiet{1};
+  ++metrics_.memory_shortages;
+  if (store_) store_->clear_memory();
+  history_.forget_passages();
+  const auto now = std::chrono::steady_clock::now();
+  if (now - std::exchange(said_short_, now) > kQuiet)
+    log_.warn("memory_short", {{"reserve_used_bytes", reserve_.used()}});
 }
 
 // What is left of the drain; a little in any case.
@@ -303,6 +316,8 @@ nlohmann::json Daemon::stats() const {
   out["pid"] = ::getpid();
   out["uptime_ms"] = uptime.count();
   out["rss_bytes"] = resident_bytes();
+  out["reserve_used_bytes"] = reserve_.used();
+  out["reserve_refused_total"] = reserve_.refused();
   out["connections"] = connections_.size();
   out["job_list"] = scheduler_->list(kListedJobs);
   out["slow_log"] = history_.slow();

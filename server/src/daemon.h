@@ -34,7 +34,7 @@ class Daemon {
   // Reads the configuration again, for SIGHUP.
   using Reread = std::function<Result<Config>()>;
 
-  Daemon(Config config, Reread reread);
+  Daemon(Config config, Reread reread, MemoryReserve& reserve);
   ~Daemon();
 
   // The exit code of the process.
@@ -43,6 +43,7 @@ class Daemon {
  private:
   Result<void> start();
   void serve();
+  void relieve_memory();
   void on_builder(std::string builder_id, std::string native_target);
   Result<void> open_for_clients(const std::string& native_target);
   Result<void> on_connection(wire::UniqueFd fd);
@@ -69,6 +70,8 @@ class Daemon {
 
   Config config_;
   Reread reread_;
+  MemoryReserve& reserve_;
+  std::chrono::steady_clock::time_point said_short_;  // of memory
   ServiceManager manager_;
   ClientShares shares_{io_};  // before what its users may live in
   asio::io_context io_{1};

@@ -157,7 +157,8 @@ TEST(Listener, WhoConnectsWithoutEndIsTakenInAFewAtATime) {
   TempDir temp;
   boost::asio::io_context io;
   server::Log log(temp / "log", "info");
-  server::Listener listener(io, log, 1000);
+  server::MemoryWatch memory;
+  server::Listener listener(io, log, memory, 1000);
   const auto runtime = temp / "run";
   auto flood = [&] { return wire::connect_socket(runtime, wire::Clock::now() + kPatience); };
   size_t taken = 0, others = 0;
@@ -186,7 +187,8 @@ TEST(Listener, ItRestsWhileNothingCanBeDoneForConnections) {
   TempDir temp;
   boost::asio::io_context io;
   server::Log log(temp / "log", "info");
-  server::Listener listener(io, log, 1000);
+  server::MemoryWatch memory;
+  server::Listener listener(io, log, memory, 1000);
   size_t taken = 0, wanted = 0;
   ASSERT_TRUE(listener.elect(temp / "run"));
   ASSERT_TRUE(listener.listen([&](wire::UniqueFd) { return ++wanted > 1 && ++taken > 0; }));

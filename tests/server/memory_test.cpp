@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <fstream>
 #include <thread>
 
 #include "kiln/wire/json.h"
@@ -168,6 +169,22 @@ TEST_F(MemoryTest, MemoryThatIsNotThereIsAnAnswer) {
   peers.clear();
   EXPECT_TRUE(connect()->compile(order("bytes", 64, "after")));
   expect_a_good_end();
+}
+
+// Without room for what it would need then, a daemon does not begin.
+TEST_F(MemoryTest, AddressSpaceThatIsTooSmallIsSaid) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer needs its address space";
+  const std::string said = temp_ / "said";
+  std::string line = "ulimit -v 80000; exec " KILN_TEST_KILND " --runtime-dir " + runtime();
+  for (const std::string& word : daemon_arguments()) line += " " + word;
+  auto pid = wire::spawn({.command = {"/bin/sh", "-c", line + " 2> " + said}});
+  ASSERT_TRUE(pid);
+  const auto status = wire::wait_for_exit(*pid, kPatience);
+  ASSERT_TRUE(status);
+  EXPECT_EQ(wire::exit_text(*status), "exit code 1");
+  std::ifstream file(said);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_NE(text.find("of memory can be had"), std::string::npos) << text;
 }
 
 // What cannot be written stays in memory.

@@ -48,12 +48,6 @@ void* operator new(size_t bytes) {
 void operator delete(void* block) noexcept { std::free(block); }
 void operator delete(void* block, size_t) noexcept { std::free(block); }
 
-// Asio's handlers lie in what this gives.
-extern "C" void* aligned_alloc(size_t alignment, size_t bytes) noexcept {
-  void* out = nullptr;
-  return !memory.strikes() && ::posix_memalign(&out, alignment, bytes) == 0 ? out : nullptr;
-}
-
 extern "C" int epoll_ctl(int epoll, int operation, int fd, epoll_event* event) noexcept {
   if (operation == EPOLL_CTL_ADD && watches.strikes()) {
     errno = ENOSPC;

@@ -47,8 +47,22 @@ Error try_again(const std::string& message) {
 
 Error no_memory(const std::string& what) { return try_again("the daemon has no memory " + what); }
 
-const char* type_name(wire::Type type) {
-  return type == wire::Type::kCompile ? "COMPILE" : type == wire::Type::kTune ? "TUNE" : "GET";
+// Of those that want something done, which is refused where memory is short; null: of the others, which it is better to
+// hear then too.
+const char* work_name(wire::Type type) {
+  switch (type) {
+    case wire::Type::kGet:
+    case wire::Type::kGetMany:
+      return "GET";
+    case wire::Type::kCompile:
+      return "COMPILE";
+    case wire::Type::kTune:
+      return "TUNE";
+    case wire::Type::kStats:
+      return "STATS";
+    default:
+      return nullptr;
+  }
 }
 
 std::string stated_trace_id(const std::string& json) {
@@ -170,12 +184,8 @@ bool ClientConnection::has_lost_its_process() {
 
 void ClientConnection::handle(wire::Frame frame) {
   if (!greeted_) return on_hello(frame);
-  if (frame.refused) {
-    ++services_.metrics.rejected["memory"];
-    const std::string size = std::to_string(frame.header.body_size >> 20);
-    return refuse(frame.id(), type_name(frame.type()), trace_id_of(stated_trace_id(frame.json), frame.id()),
-                  no_memory("for a request of " + size + " MiB beside those that are coming in"));
-  }
+  const char* const work = work_name(frame.type());
+  if (work && (frame.refused || services_.shares.memory.is_short())) return refuse_for_memory(frame, work);
   switch (frame.type()) {
     case wire::Type::kGet:
       return on_get(frame);
@@ -202,6 +212,14 @@ void ClientConnection::handle(wire::Frame frame) {
   }
   reject("unknown_type",
          invalid_argument("frame type " + std::to_string(static_cast<int>(frame.header.type)) + " is not known here"));
+}
+
+void ClientConnection::refuse_for_memory(const wire::Frame& frame, const char* work) {
+  ++services_.metrics.rejected["memory"];
+  const uint64_t size = frame.header.body_size;
+  const std::string what = size >> 20 > 0 ? " of " + std::to_string(size >> 20) + " MiB" : "";
+  refuse(frame.id(), work, trace_id_of(stated_trace_id(frame.json), frame.id()),
+         no_memory("for a request" + what + " beside those that are under way"));
 }
 
 void ClientConnection::on_hello(const wire::Frame& frame) {

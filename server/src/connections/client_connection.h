@@ -82,6 +82,7 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
 
   std::string trace_id_of(const std::string& stated, uint64_t id) const;
   bool admit(uint64_t id, const char* type, const std::string& trace_id = {});
+  void refuse_for_memory(const wire::Frame& frame, const char* work);
   void refuse(uint64_t id, const char* type, const std::string& trace_id, Error failure);
   void remember_lookup(uint64_t id, const RequestKey& key, const char* outcome, Passage::TimePoint asked);
   void send_found(uint64_t id, const Served& served, const std::string& index = {}, uint32_t flags = wire::flag::kLast);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "connections/owners.h"
+#include "memory_watch.h"
 #include "scheduling/shares.h"
 #include "scheduling/turns.h"
 
@@ -16,6 +17,7 @@ struct ClientShares {
   Shares descriptors;  // that were passed, and not received yet
   Turns turns;         // time of the io thread
   Owners owners;       // whose all that is
+  MemoryWatch memory;  // of the daemon
 };
 
 }  // namespace kiln::server

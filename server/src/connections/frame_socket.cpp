@@ -179,9 +179,13 @@ void FrameSocket::take_frame() {
   handlers_.frame(std::move(frame));
 }
 
-// For the body that is coming in, which is charged as it grows.
+// For the body that is coming in, which is charged as it grows. Where memory is short there is none for any.
 bool FrameSocket::has_room() {
   const size_t held = decoder_.held();
+  if (options_.shares && held > 0 && options_.shares->memory.is_short()) {
+    release_room();
+    return false;
+  }
   if (!options_.shares || held == charged_) return true;
   if (held <= wire::kReadStep) {
     release_room();

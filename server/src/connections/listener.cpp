@@ -144,6 +144,7 @@ void Listener::take_in() {
 // Those who wait in the backlog are better off waiting a little longer than being taken in by a daemon that can do
 // nothing for them.
 bool Listener::crowded() const {
+  if (memory_.is_short()) return true;
   const wire::UniqueFd lowest(::fcntl(socket_->native_handle(), F_DUPFD_CLOEXEC, 0));
   return !lowest || lowest.get() >= first_reserved_;
 }

@@ -21,8 +21,8 @@ class Listener {
   using OnConnection = std::function<bool(wire::UniqueFd)>;
 
   // Descriptors from `first_reserved` on are not for connections.
-  Listener(asio::io_context& io, Log& log, int first_reserved)
-      : io_(io), log_(log), backoff_(io), first_reserved_(first_reserved) {}
+  Listener(asio::io_context& io, Log& log, MemoryWatch& memory, int first_reserved)
+      : io_(io), log_(log), memory_(memory), backoff_(io), first_reserved_(first_reserved) {}
 
   // Takes the lock. kUnavailable: another daemon lives there and answers. One that is about to leave is waited for.
   // `socket_given`: a service manager has elected this process by giving it the socket, whoever holds the lock.
@@ -55,6 +55,7 @@ class Listener {
 
   asio::io_context& io_;
   Log& log_;
+  MemoryWatch& memory_;
   asio::steady_timer backoff_;
   const int first_reserved_;
   std::string runtime_dir_;

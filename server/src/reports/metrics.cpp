@@ -62,6 +62,7 @@ nlohmann::json Metrics::to_json() const {
           {"workers_recycled_total", workers_recycled},
           {"zygote_restarts_total", zygote_restarts},
           {"worker_deaths_total", worker_deaths},
+          {"memory_shortages_total", memory_shortages},
           {"connections_total", connections},
           {"rejected_total", rejected},
           {"errors_total", by_code},

@@ -28,6 +28,7 @@ struct Metrics {
   uint64_t tune_requests = 0, tuner_starts = 0, tuner_deaths = 0;
   uint64_t workers_spawned = 0, workers_recycled = 0, zygote_restarts = 0;
   std::map<std::string, uint64_t> worker_deaths;  // by cause
+  uint64_t memory_shortages = 0;                  // times that the reserve was drawn on
   uint64_t connections = 0;
   std::map<std::string, uint64_t> rejected;  // connections and frames refused, by reason
   std::array<uint64_t, static_cast<size_t>(ErrorCode::kInternal) + 1> errors{};
