@@ -12,7 +12,7 @@ namespace {
 using llvm::Instruction;
 using llvm::Value;
 using Builder = llvm::IRBuilder<>;
-namespace match = llvm::PatternMatch;
+namespace pattern = llvm::PatternMatch;
 
 // How far a value is followed to what computes with it.
 constexpr int kFar = 4;
@@ -31,7 +31,8 @@ Value* on_bits(Builder& ir, Value* x, const std::string& text) {
 // ---- floats ----
 
 bool flips_or_clears(const Value* x) {
-  return match::match(x, match::m_FNeg(match::m_Value())) || match::match(x, match::m_FAbs(match::m_Value()));
+  return pattern::match(x, pattern::m_FNeg(pattern::m_Value())) ||
+         pattern::match(x, pattern::m_FAbs(pattern::m_Value()));
 }
 
 bool computes(const Instruction& user) {
@@ -66,7 +67,7 @@ bool bits_are_seen(const Value* x, int depth = 0) {
 // "xor.b32 $0, $1, 0x80000000;"
 Value* exact_float(Builder& ir, const Instruction& op) {
   const unsigned bits = op.getType()->getScalarSizeInBits();
-  const bool flips = match::match(&op, match::m_FNeg(match::m_Value()));
+  const bool flips = pattern::match(&op, pattern::m_FNeg(pattern::m_Value()));
   const uint64_t sign = uint64_t{1} << (bits - 1);
   const std::string operand = std::to_string(flips ? sign : sign - 1);
   Value* x = op.getOperand(op.getOpcode() == Instruction::FSub ? 1 : 0);
@@ -108,8 +109,8 @@ Value* exact(Builder& ir, const Instruction& op) {
   if (bits != 16 && bits != 32 && bits != 64) return nullptr;
   if (type->isIntegerTy()) {
     Value* x = nullptr;
-    if (match::match(&op, match::m_Intrinsic<llvm::Intrinsic::abs>(match::m_Value(x)))) return magnitude(ir, x);
-    if (bits == 16 && match::match(&op, match::m_Neg(match::m_Value(x)))) return in_32_bits(ir, x, "neg");
+    if (pattern::match(&op, pattern::m_Intrinsic<llvm::Intrinsic::abs>(pattern::m_Value(x)))) return magnitude(ir, x);
+    if (bits == 16 && pattern::match(&op, pattern::m_Neg(pattern::m_Value(x)))) return in_32_bits(ir, x, "neg");
     return nullptr;
   }
   if (is_double_copysign(op) && bits_are_seen(&op)) return exact_copysign(ir, op);
