@@ -295,7 +295,7 @@ void add_flags(CLI::App& app, Flags& flags) {
   app.add_option("--ship", flags.ship, "Write what was chosen as a file for such a directory")->type_name("FILE");
   app.add_option("--predict", flags.predict,
                  "Measure nothing: what the cost model chooses for a100, l40s, b200, gb200, "
-                 "rtx5090 or rtxpro6000")
+                 "rtx5090, rtxpro6000 or mi350x")
       ->type_name("DEVICE");
   app.add_option("--db", flags.database, "The database of the records");
   app.add_option("--runner", flags.runner, "The program that measures; default kiln-runner beside this one");

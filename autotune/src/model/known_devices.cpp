@@ -9,7 +9,9 @@ namespace {
 
 constexpr double kMemoryShare = 0.9, kProductShare = 0.77, kArithmeticShare = 0.69, kMathShare = 0.62;
 constexpr double kLaunchUs = 2.7;
-constexpr int kExpsAClock = 16;  // of a multiprocessor (CUDA C++ Programming Guide, throughput of native instructions)
+// Of a multiprocessor (CUDA C++ Programming Guide, throughput of native instructions), and of a compute unit: a quarter
+// of its lanes.
+constexpr int kExpsAClock = 16;
 
 struct DataSheet {
   std::string_view name;
@@ -33,6 +35,9 @@ struct DataSheet {
 //   it: measured on an RTX 5060 Ti by github.com/QuantumDrizzy/BLACKWALL. f32: 256 operations a clock.
 // - RTX PRO 6000 Blackwell: "NVIDIA RTX PRO 6000 Blackwell", hmc-tech.com; 1792 GB/s and 188 multiprocessors,
 //   ferreiradozezere.net after NVIDIA's presentation at GTC 2025.
+// - MI350X: 256 compute units at 2.2 GHz, which multiply 4096 times a clock in f16 and bf16, 8192 times in f8 and i8,
+// and
+//   do 256 operations in f32: AMD, "CDNA 4 Architecture" and "Instinct MI350X" data sheet; 8 TB/s.
 constexpr DataSheet kSheets[] = {
     {"a100", "NVIDIA A100 80GB", "cuda:sm_80", 108, 1.41, 2.039, 4.0, 19.5, 312, 624, 0},
     {"l40s", "NVIDIA L40S", "cuda:sm_89", 142, 2.52, 0.864, 4.0, 91.6, 362, 733, 733},
@@ -41,6 +46,7 @@ constexpr DataSheet kSheets[] = {
     {"rtx5090", "NVIDIA GeForce RTX 5090", "cuda:sm_120a", 170, 2.407, 1.792, 0, 104.8, 209.5, 838, 838},
     {"rtxpro6000", "NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "cuda:sm_120a", 188, 2.617, 1.792, 0, 125.95,
      503.8, 1010, 1010},
+    {"mi350x", "AMD Instinct MI350X", "amd:gfx950", 256, 2.2, 8.0, 0, 144.2, 2307, 4614, 4614},
 };
 
 Machine machine_of(const DataSheet& sheet) {

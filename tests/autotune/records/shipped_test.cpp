@@ -256,7 +256,7 @@ TEST(Predict, KnowsDevicesByName) {
   EXPECT_EQ(a100.machine.dot_flops_per_us.at("f8e4m3"), a100.machine.f32_flops_per_us);
   const KnownDevice l40s = expect_ok(known_device("l40s"));
   EXPECT_EQ(l40s.machine.dot_flops_per_us.at("f8e4m3"), l40s.machine.dot_flops_per_us.at("i8"));
-  for (const char* name : {"b200", "gb200", "rtx5090", "rtxpro6000"}) {
+  for (const char* name : {"b200", "gb200", "rtx5090", "rtxpro6000", "mi350x"}) {
     const Machine machine = expect_ok(known_device(name)).machine;
     EXPECT_TRUE(target::check_gpu_target(machine.target).ok()) << machine.target;
     EXPECT_GE(machine.cache_bytes_per_us, machine.read_bytes_per_us) << name;
@@ -264,7 +264,7 @@ TEST(Predict, KnowsDevicesByName) {
   }
   const auto none = known_device("abacus");
   ASSERT_FALSE(none);
-  EXPECT_THAT(none.error().message, HasSubstr("a100, l40s, b200, gb200, rtx5090, rtxpro6000"));
+  EXPECT_THAT(none.error().message, HasSubstr("a100, l40s, b200, gb200, rtx5090, rtxpro6000, mi350x"));
 }
 
 TEST(Predict, ChoosesWhatTheModelPrefersAndMeasuresNothing) {
