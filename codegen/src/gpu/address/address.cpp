@@ -155,12 +155,14 @@ Result<std::vector<Address>> addresses(Context& ctx, ValueId pointers, const Lay
     if (!base) return base;
     auto indices = Indices(ctx).get(op->operands[1], layout);
     if (!indices) return indices.error();
-    const int64_t bytes = dsl::info(ctx.type(pointers).element).bytes;
+    const auto bytes = static_cast<uint64_t>(dsl::info(ctx.type(pointers).element).bytes);
     llvm::Type* element = memory_type(ir.getContext(), ctx.type(pointers).element, false);
     for (size_t i = 0; i < base->size(); ++i) {
       Address& address = (*base)[i];
       if ((*indices)[i].base) address.base = ir.CreateGEP(element, address.base, (*indices)[i].base);
-      address.offset += (*indices)[i].constant * bytes;
+      // Addresses wrap: an index near the end of i64 may be behind a mask.
+      const auto constant = static_cast<uint64_t>((*indices)[i].constant);
+      address.offset = static_cast<int64_t>(static_cast<uint64_t>(address.offset) + constant * bytes);
     }
     return base;
   }
