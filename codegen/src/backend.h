@@ -17,6 +17,7 @@
 #include "kiln/abi/metadata.h"
 #include "kiln/codegen/outside.h"
 #include "kiln/dsl/binary.h"
+#include "kiln/dsl/custom_kernel.h"
 #include "launches/launch_sequence.h"
 #include "llvm_pass.h"
 #include "passes/pipeline.h"
@@ -92,6 +93,11 @@ struct Backend {
   std::span<const CodePass> lowered_passes;  // what completes the code of a launch, before it is verified
   std::span<const CodePass> llvm_passes;     // what optimises the code of a launch
   Result<Code> (*emit)(Job& job) = nullptr;
+
+  // Code that others wrote, in the forms that it may have: to what a launcher loads, with what the metadata say of it.
+  std::span<const dsl::CodeForm> custom_forms;
+  Result<std::vector<std::byte>> (*compile_custom)(const dsl::CustomRequest& request,
+                                                   abi::Metadata& metadata) = nullptr;
 };
 
 namespace cpu {

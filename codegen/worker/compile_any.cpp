@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "kiln/dsl/custom_kernel.h"
 #include "kiln/dsl/float_mode.h"
 #include "kiln/graph/plan_request.h"
 #include "kiln/planner/plan_graph.h"
@@ -46,8 +47,9 @@ Result<Artifact> plan(std::span<const std::byte> canonical, std::span<const std:
 
 Result<Artifact> compile_any(std::span<const std::byte> canonical, std::span<const std::byte> debug,
                              const codegen::Progress& progress) {
-  return graph::is_plan_request(canonical) ? plan(canonical, debug, progress)
-                                           : codegen::compile(canonical, debug, progress);
+  if (graph::is_plan_request(canonical)) return plan(canonical, debug, progress);
+  if (dsl::is_custom_request(canonical)) return codegen::compile_custom(canonical, debug, progress);
+  return codegen::compile(canonical, debug, progress);
 }
 
 }  // namespace kiln::worker

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "amdgcn/custom.h"
 #include "amdgcn/metadata.h"
 #include "amdgcn/target.h"
 #include "amdgcn/target_info.h"
@@ -24,7 +25,7 @@ namespace kiln::codegen::amdgcn {
 namespace {
 
 constexpr std::string_view kForms[] = {"hsaco", "obj", "asm", "llvm"};
-constexpr int kCodeObjectVersion = 500;
+constexpr dsl::CodeForm kCustomForms[] = {dsl::CodeForm::kAmdAssembly, dsl::CodeForm::kLlvmIr};
 using target::kMostThreads;
 
 // What a function is passed unless its attributes say that it has no use for it ("AMDGPU Usage", "amdgpu-no-…").
@@ -63,7 +64,7 @@ Result<void> lower(const Backend& self, Job& job) {
   const AmdTarget& target = target_of(job);
   job.module.setTargetTriple(target.machine->getTargetTriple());
   job.module.setDataLayout(target.machine->createDataLayout());
-  job.module.addModuleFlag(llvm::Module::Error, "amdhsa_code_object_version", kCodeObjectVersion);
+  job.module.addModuleFlag(llvm::Module::Error, kCodeObjectVersionFlag, kCodeObjectVersion);
   const AmdTargetInfo info(target, option(job, dsl::kChiplets).value_or(1));
   return gpu::lower_launches(self, job, info, target.processor.name);
 }
@@ -180,18 +181,6 @@ constexpr CodePass kLlvmPasses[] = {
      "last: code generation takes for granted that expressions are folded"},
 };
 
-void describe(const Resources& resources, const Processor& processor, abi::Device& device) {
-  device.registers = resources.registers;
-  device.accumulator_registers = resources.accumulator_registers;
-  device.scalar_registers = resources.scalar_registers;
-  device.lds_bytes = resources.lds_bytes;
-  device.scratch_bytes = resources.scratch_bytes;
-  // Scalar ones go to lanes of vector registers, not to memory.
-  device.spill_bytes = 4 * resources.vector_spills;
-  device.scalar_spills = resources.scalar_spills;
-  device.waves_per_simd = waves_per_simd(resources, processor, static_cast<int>(*device.threads));
-}
-
 Result<llvm::SmallVector<char, 0>> emit_file(Job& job, llvm::CodeGenFileType type) {
   AmdTarget& target = target_of(job);
   std::unique_ptr<CodeGenerator>& generator = target.generators[type];
@@ -248,7 +237,9 @@ const Backend& backend() {
                            .lower = lower,
                            .lowered_passes = kLoweredPasses,
                            .llvm_passes = kLlvmPasses,
-                           .emit = emit};
+                           .emit = emit,
+                           .custom_forms = kCustomForms,
+                           .compile_custom = compile_custom};
   return out;
 }
 

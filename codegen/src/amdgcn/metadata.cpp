@@ -13,23 +13,40 @@ namespace {
 
 using Elf = llvm::object::ELF64LEFile;
 
-Result<Resources> read_note(llvm::StringRef text) {
-  llvm::msgpack::Document document;
-  if (!document.readFromBlob(text, false)) return internal_error("a code object's note is no MessagePack");
-  llvm::msgpack::DocNode& root = document.getRoot();
+using llvm::msgpack::DocNode;
+
+// The document's maps, one a kernel.
+Result<llvm::msgpack::ArrayDocNode> kernels_of(llvm::msgpack::Document& document, llvm::StringRef note) {
+  if (!document.readFromBlob(note, false)) return internal_error("a code object's note is no MessagePack");
+  DocNode& root = document.getRoot();
   if (!root.isMap() || !root.getMap()["amdhsa.kernels"].isArray()) {
     return internal_error("a code object's note names no kernels");
   }
   llvm::msgpack::ArrayDocNode kernels = root.getMap()["amdhsa.kernels"].getArray();
   if (kernels.empty()) return internal_error("a code object has no kernel");
+  return kernels;
+}
+
+int64_t number_of(DocNode& node, const char* field) {
+  if (!node.isMap()) return 0;
+  const auto found = node.getMap().find(field);
+  if (found == node.getMap().end() || found->second.getKind() != llvm::msgpack::Type::UInt) return 0;
+  return static_cast<int64_t>(found->second.getUInt());
+}
+
+llvm::StringRef text_of(DocNode& node, const char* field) {
+  if (!node.isMap()) return {};
+  const auto found = node.getMap().find(field);
+  return found != node.getMap().end() && found->second.isString() ? found->second.getString() : llvm::StringRef();
+}
+
+Result<Resources> resources_of(llvm::StringRef note) {
+  llvm::msgpack::Document document;
+  auto kernels = kernels_of(document, note);
+  if (!kernels) return kernels.error();
   const auto number = [&](const char* field) {
     int64_t most = 0;
-    for (llvm::msgpack::DocNode& node : kernels) {
-      if (!node.isMap()) continue;
-      const auto found = node.getMap().find(field);
-      if (found == node.getMap().end() || found->second.getKind() != llvm::msgpack::Type::UInt) continue;
-      most = std::max(most, static_cast<int64_t>(found->second.getUInt()));
-    }
+    for (DocNode& node : *kernels) most = std::max(most, number_of(node, field));
     return most;
   };
   Resources out;
@@ -43,9 +60,8 @@ Result<Resources> read_note(llvm::StringRef text) {
   return out;
 }
 
-}  // namespace
-
-Result<Resources> read_resources(std::span<const std::byte> code_object) {
+// It borrows the bytes.
+Result<llvm::StringRef> note_of(std::span<const std::byte> code_object) {
   const llvm::StringRef bytes(reinterpret_cast<const char*>(code_object.data()), code_object.size());
   auto file = Elf::create(bytes);
   if (!file) return internal_error("a code object is no ELF file: " + llvm::toString(file.takeError()));
@@ -57,11 +73,38 @@ Result<Resources> read_resources(std::span<const std::byte> code_object) {
     for (const Elf::Elf_Note note : file->notes(segment, problem)) {
       if (note.getName() != "AMDGPU" || note.getType() != llvm::ELF::NT_AMDGPU_METADATA) continue;
       llvm::consumeError(std::move(problem));
-      return read_note(note.getDescAsStringRef(segment.p_align));
+      return note.getDescAsStringRef(segment.p_align);
     }
     if (problem) return internal_error("a code object's notes: " + llvm::toString(std::move(problem)));
   }
   return internal_error("a code object has no note of AMDGPU's");
+}
+
+}  // namespace
+
+Result<Resources> read_resources(std::span<const std::byte> code_object) {
+  auto note = note_of(code_object);
+  return note ? resources_of(*note) : note.error();
+}
+
+Result<std::vector<NotedArgument>> read_arguments(std::span<const std::byte> code_object, std::string_view kernel) {
+  auto note = note_of(code_object);
+  if (!note) return note.error();
+  llvm::msgpack::Document document;
+  auto kernels = kernels_of(document, *note);
+  if (!kernels) return kernels.error();
+  for (DocNode& node : *kernels) {
+    if (text_of(node, ".name") != llvm::StringRef(kernel)) continue;
+    std::vector<NotedArgument> out;
+    const auto list = node.getMap().find(".args");
+    if (list == node.getMap().end() || !list->second.isArray()) return out;
+    for (DocNode& argument : list->second.getArray()) {
+      if (text_of(argument, ".value_kind").starts_with("hidden_")) continue;
+      out.push_back({number_of(argument, ".offset"), number_of(argument, ".size")});
+    }
+    return out;
+  }
+  return internal_error("a code object has no kernel `" + std::string(kernel) + "`");
 }
 
 int waves_per_simd(const Resources& resources, const Processor& processor, int threads) {
@@ -74,6 +117,18 @@ int waves_per_simd(const Resources& resources, const Processor& processor, int t
     out = std::min(out, std::max(1, workgroups * waves / processor.simds));
   }
   return out;
+}
+
+void describe(const Resources& resources, const Processor& processor, abi::Device& device) {
+  device.registers = resources.registers;
+  device.accumulator_registers = resources.accumulator_registers;
+  device.scalar_registers = resources.scalar_registers;
+  device.lds_bytes = resources.lds_bytes;
+  device.scratch_bytes = resources.scratch_bytes;
+  // Scalar ones go to lanes of vector registers, not to memory.
+  device.spill_bytes = 4 * resources.vector_spills;
+  device.scalar_spills = resources.scalar_spills;
+  device.waves_per_simd = waves_per_simd(resources, processor, static_cast<int>(*device.threads));
 }
 
 }  // namespace kiln::codegen::amdgcn

@@ -4,8 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
+#include <vector>
 
 #include "amdgcn/target.h"
+#include "kiln/abi/metadata.h"
 #include "kiln/dsl/result.h"
 
 namespace kiln::codegen::amdgcn {
@@ -23,7 +26,17 @@ struct Resources {
 // Of the code object's only kernel; of several, the steps of a sequence, the most.
 Result<Resources> read_resources(std::span<const std::byte> code_object);
 
+// One of the arguments that a kernel's caller gives.
+struct NotedArgument {
+  int64_t offset = 0, bytes = 0;
+};
+// Those of the kernel of this name. Error: there is none.
+Result<std::vector<NotedArgument>> read_arguments(std::span<const std::byte> code_object, std::string_view kernel);
+
 // Waves of such a kernel, of `threads` to a workgroup, that a SIMD holds at once.
 int waves_per_simd(const Resources& resources, const Processor& processor, int threads);
+
+// Adds what a kernel takes to what is known of its launches, `threads` among it.
+void describe(const Resources& resources, const Processor& processor, abi::Device& device);
 
 }  // namespace kiln::codegen::amdgcn

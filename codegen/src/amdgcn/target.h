@@ -16,6 +16,10 @@ namespace kiln::codegen::amdgcn {
 using Matrix = target::AmdMatrix;
 using Processor = target::AmdGpu;
 
+// The module flag of LLVM's, and its value: version 5.
+inline constexpr const char* kCodeObjectVersionFlag = "amdhsa_code_object_version";
+inline constexpr int kCodeObjectVersion = 500;
+
 struct AmdTarget {
   std::string name;  // as requested: "amd:gfx942"
   Processor processor = target::amd_gpus().front();

@@ -1,6 +1,7 @@
 // CPUs: all launches of a kernel are functions of one module, each a loop over programs.
 #include "backend.h"
 
+#include "cpu/custom.h"
 #include "cpu/f16_bits.h"
 #include "cpu/single_stores.h"
 #include "cpu/supported.h"
@@ -11,6 +12,7 @@ namespace kiln::codegen::cpu {
 namespace {
 
 constexpr std::string_view kForms[] = {"so", abi::kQuickEmit, "obj", "asm", "llvm"};
+constexpr dsl::CodeForm kCustomForms[] = {dsl::CodeForm::kLlvmIr};
 
 CpuTarget& target_of(const Job& job) { return **cpu_target(job.request.target); }
 
@@ -122,7 +124,9 @@ const Backend& backend() {
       .lower = lower,
       .lowered_passes = kLoweredPasses,
       .llvm_passes = kLlvmPasses,
-      .emit = emit};
+      .emit = emit,
+      .custom_forms = kCustomForms,
+      .compile_custom = compile_custom};
   return out;
 }
 

@@ -10,6 +10,7 @@
 #include "gpu/llvm_passes/parts.h"
 #include "gpu/supported.h"
 #include "nvptx/byte_conversions.h"
+#include "nvptx/custom.h"
 #include "nvptx/exact_signs.h"
 #include "nvptx/frozen_parameters.h"
 #include "nvptx/grid_wait.h"
@@ -26,6 +27,7 @@ namespace kiln::codegen::nvptx {
 namespace {
 
 constexpr std::string_view kForms[] = {"cubin", "ptx", "asm", "llvm"};
+constexpr dsl::CodeForm kCustomForms[] = {dsl::CodeForm::kPtx, dsl::CodeForm::kLlvmIr};
 
 CudaTarget& target_of(const Job& job) { return **cuda_target(job.request.target); }
 
@@ -226,7 +228,9 @@ const Backend& backend() {
                            .lower = lower,
                            .lowered_passes = kLoweredPasses,
                            .llvm_passes = kLlvmPasses,
-                           .emit = emit_code};
+                           .emit = emit_code,
+                           .custom_forms = kCustomForms,
+                           .compile_custom = compile_custom};
   return out;
 }
 

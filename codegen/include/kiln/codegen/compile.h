@@ -20,6 +20,10 @@ using Progress = std::function<void(std::string_view phase)>;
 Result<Artifact> compile(std::span<const std::byte> canonical, std::span<const std::byte> debug,
                          const Progress& progress);
 
+// The same of a request for a custom kernel (kiln/dsl/custom_kernel.h). Errors carry lines of its text.
+Result<Artifact> compile_custom(std::span<const std::byte> canonical, std::span<const std::byte> debug,
+                                const Progress& progress);
+
 // Loads and initialises LLVM; nothing is compiled before. The first word of what is outside holds for the process.
 void initialise(const Outside& outside = {});
 
