@@ -105,6 +105,16 @@ Result<std::shared_ptr<const Module>> Module::load(std::span<const std::byte> sh
   return std::shared_ptr<const Module>(std::move(module));
 }
 
+Result<std::shared_ptr<const Module>> Module::open(const std::string& path, const std::string& entry) {
+  // A name without a slash would be looked for where libraries are.
+  void* handle = open_library(path.find('/') == std::string::npos ? "./" + path : path);
+  if (handle == nullptr) return invalid_argument("cannot load the shared object: " + linker_message());
+  std::shared_ptr<Module> module(new Module(handle));
+  module->entry_ = module->find(entry);
+  if (module->entry_ == nullptr) return invalid_argument(path + " has no symbol `" + entry + "`");
+  return std::shared_ptr<const Module>(std::move(module));
+}
+
 kiln_entry_fn Module::find(const std::string& entry) const {
   return reinterpret_cast<kiln_entry_fn>(::dlsym(handle_, entry.c_str()));
 }

@@ -19,6 +19,12 @@ namespace kiln::client {
 // arguments break the facts that it was compiled for is an error, and nothing compiles behind it.
 Result<UntypedFunction> load_artifact(const dsl::Kernel& kernel, const Artifact& artifact);
 
+// A function of a shared object that the caller built: `symbol` is of kiln_entry_fn (kiln/abi/cpu_abi.h), and runs
+// programs of the kernel's grid. `declared` is a kernel without ops, as for CustomCode. Error: the file cannot be read,
+// or has no such function.
+Result<UntypedFunction> load_shared_object(const dsl::Kernel& declared, const std::string& path,
+                                           const std::string& symbol);
+
 // What the CPU of this machine has of the features that code may need, by LLVM's names.
 std::vector<std::string> host_features();
 

@@ -11,6 +11,7 @@
 
 #include "kiln/client/connection.h"
 #include "kiln/client/function.h"
+#include "kiln/dsl/custom_kernel.h"
 #include "kiln/dsl/kernel.h"
 
 namespace kiln::graph {
@@ -66,6 +67,12 @@ struct CompileAhead {
   uint32_t deadline_ms = 0;  // 0: the daemon's default
 };
 
+// What code of one's own is compiled for.
+struct CustomOptions {
+  std::string target = "cpu";  // as in GetOptions, but the interpreter
+  uint32_t deadline_ms = 0;    // 0: the daemon's default
+};
+
 // Thread-safe. Destruction cancels what compiles in the background; handles outlive their client. The process may end
 // at any moment, from any thread, with clients and handles of any lifetime. In the child of a fork() a client connects
 // anew, and gives handles of the child's own; those from before launch what they had, and compile nothing more.
@@ -85,6 +92,19 @@ class Client {
   }
   // Every call verifies the kernel and asks the daemon.
   Result<UntypedFunction> get(const dsl::Kernel& kernel, const GetOptions& options = {});
+
+  // A kernel whose code the caller wrote (kiln/dsl/custom_kernel.h): `declared` has no ops. It is compiled by the
+  // daemon, cached, and launched as any other. Error: what the code's assembler or LLVM says, with the line.
+  template <class... Args>
+  Result<Function<Args...>> get_custom(const dsl::KernelDef<Args...>& declared, const dsl::CustomCode& code,
+                                       const CustomOptions& options = {}) {
+    if (!declared.ir()) return declared.ir().error();
+    auto untyped = get_custom(*declared.ir(), code, options);
+    if (!untyped) return untyped.error();
+    return Function<Args...>(std::move(*untyped));
+  }
+  Result<UntypedFunction> get_custom(const dsl::Kernel& declared, const dsl::CustomCode& code,
+                                     const CustomOptions& options = {});
 
   // Compiles and loads nothing, so that the target's machine need not be this one. The daemon keeps the code, and a
   // get() for it is a hit. To run it where there is no daemon: load_artifact() of artifact.h.
@@ -118,9 +138,12 @@ namespace kiln {
 using client::Client;
 using client::ClientOptions;
 using client::CompileAhead;
+using client::CustomOptions;
 using client::Function;
 using client::GetOptions;
 using client::LaunchOptions;
 using client::Mode;
 using client::UntypedFunction;
+using dsl::CodeForm;
+using dsl::CustomCode;
 }  // namespace kiln

@@ -18,6 +18,8 @@ class Module {
  public:
   // `entry` is the symbol to call. The bytes are not needed afterwards.
   static Result<std::shared_ptr<const Module>> load(std::span<const std::byte> shared_object, const std::string& entry);
+  // Of a file, which a debugger and a profiler find under its name.
+  static Result<std::shared_ptr<const Module>> open(const std::string& path, const std::string& entry);
   ~Module();
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
