@@ -435,6 +435,28 @@ KILN_API kiln_status kiln_kernel_compile_ahead(kiln_client* client, kiln_kernel*
 KILN_API kiln_status kiln_function_load(kiln_kernel* kernel, const void* code, size_t code_size, const char* metadata,
                                         size_t metadata_size, kiln_function** fn);
 
+/* Code of the caller's own for a kernel without ops, which declares it: docs/use/custom-kernels.md. */
+enum { KILN_CODE_LLVM_IR = 0, KILN_CODE_PTX = 1, KILN_CODE_AMD_ASSEMBLY = 2 };
+typedef struct kiln_custom_code {
+  size_t size;
+  const char* text; /* needs no 0 at its end */
+  size_t text_size;
+  const char* entry;     /* the function's name in the text; NULL: the kernel's */
+  const char* file;      /* what errors call the text; NULL: by the kernel's name */
+  const char* target;    /* as in kiln_graph_options, but not "interp" */
+  int32_t form;          /* KILN_CODE_LLVM_IR, … */
+  uint32_t threads;      /* of a block, on GPUs; 0: 1 */
+  uint64_t shared_bytes; /* on GPUs, beyond what the text declares */
+  uint32_t deadline_ms;  /* 0: the daemon's default */
+  uint32_t ignored;
+} kiln_custom_code;
+KILN_API kiln_status kiln_kernel_compile_custom(kiln_client* client, kiln_kernel* kernel, const kiln_custom_code* code,
+                                                kiln_function** fn);
+/* A function of a shared object, of the type kiln_entry_fn of kiln/abi/cpu_abi.h. A path without "/" is of the working
+ * directory. */
+KILN_API kiln_status kiln_function_of_object(kiln_kernel* kernel, const char* path, const char* symbol,
+                                             kiln_function** fn);
+
 /* What a launch passes for one parameter. */
 enum {
   KILN_ARG_POINTER = 1, /* of an array: value.pointer; NULL only where it has 0 elements */

@@ -285,6 +285,44 @@ static void loads(kiln_client* client, kiln_kernel* kernel) {
   free(aligned);
 }
 
+/* Code of one's own for a kernel without ops. */
+static void compiles_custom_code(kiln_client* client) {
+  const char* const declared = "kernel negate(%x: ptr<f32> readonly, %out: ptr<f32>, %n: i32) {\n  grid [n, 1, 1]\n}\n";
+  const char* const text =
+      "define void @one(ptr %x, ptr %out, i32 %n, i32 %program, i32 %py, i32 %pz) {\n"
+      "  %from = getelementptr float, ptr %x, i32 %program\n"
+      "  %value = load float, ptr %from\n"
+      "  %negative = fneg float %value\n"
+      "  %to = getelementptr float, ptr %out, i32 %program\n"
+      "  store float %negative, ptr %to\n"
+      "  ret void\n"
+      "}\n";
+  kiln_kernel* kernel;
+  CHECK_OK(kiln_kernel_parse(declared, strlen(declared), "negate.kiln", &kernel));
+  kiln_custom_code code = {sizeof code};
+  code.text = text;
+  code.text_size = strlen(text);
+  code.entry = "one";
+  code.file = "negate.ll";
+  kiln_function* fn;
+  CHECK_OK(kiln_kernel_compile_custom(client, kernel, &code, &fn));
+  fill();
+  kiln_argument arguments[] = {pointer_to(x, KILN_F32, COUNT), pointer_to(out, KILN_F32, COUNT), integer(COUNT)};
+  CHECK_OK(kiln_function_launch(fn, arguments, 3, NULL));
+  for (int i = 0; i < COUNT; ++i) CHECK(out[i] == -x[i]);
+  CHECK_OK(kiln_free(fn));
+  code.text_size = 100;
+  CHECK_FAILS(kiln_kernel_compile_custom(client, kernel, &code, &fn), KILN_COMPILE_FAILED, "negate.ll:2:");
+  code.form = 3;
+  CHECK_FAILS(kiln_kernel_compile_custom(client, kernel, &code, &fn), KILN_INVALID_ARGUMENT, "no KILN_CODE");
+  code.text = NULL;
+  CHECK_FAILS(kiln_kernel_compile_custom(client, kernel, &code, &fn), KILN_INVALID_ARGUMENT, "`text` is NULL");
+  CHECK_FAILS(kiln_kernel_compile_custom(client, kernel, NULL, &fn), KILN_INVALID_ARGUMENT, "`code` is NULL");
+  CHECK_FAILS(kiln_function_of_object(kernel, "/nowhere/mine.so", "f", &fn), KILN_INVALID_ARGUMENT, "/nowhere/mine.so");
+  CHECK_FAILS(kiln_function_of_object(kernel, NULL, "f", &fn), KILN_INVALID_ARGUMENT, "`path` is NULL");
+  CHECK_OK(kiln_free(kernel));
+}
+
 /* The tuner of these tests answers at once, with BLOCK=2048. */
 static void is_tuned(kiln_client* client, kiln_kernel* kernel) {
   const kiln_argument arguments[] = {pointer_to(x, KILN_F32, COUNT), pointer_to(y, KILN_F32, COUNT),
@@ -345,6 +383,7 @@ int main(int count, char** words) {
   profiles();
   is_tuned(client, kernel);
   loads(client, kernel);
+  compiles_custom_code(client);
   CHECK_OK(kiln_free(kernel));
   CHECK_OK(kiln_free(client));
   return failures > 0;
