@@ -236,6 +236,27 @@ TEST_F(Profiles, KeepNoMoreSpansThanAsked) {
   EXPECT_THAT(profile::summary(profile), HasSubstr("6 spans more were not kept"));
 }
 
+// Until now is a part of what there is at the end.
+TEST_F(Profiles, ShowHowFarTheyAre) {
+  std::vector<int32_t> x(1);
+  const Profile whole = of([&] {
+    launch(x);
+    const auto first = profile::so_far();
+    ASSERT_TRUE(first.ok());
+    EXPECT_EQ(counts(*first), (std::map<std::string, int>{{"launch count_up", 1}}));
+    EXPECT_LE(first->spans[0].end_ns, first->end_ns);
+    std::jthread([&] { launch(x); }).join();
+    launch(x);
+    const auto second = profile::so_far();
+    ASSERT_TRUE(second.ok());
+    EXPECT_EQ(second->spans.size(), 3u);
+    EXPECT_TRUE(std::ranges::is_sorted(second->spans, {}, &Span::begin_ns));
+    EXPECT_EQ(second->begin_ns, first->begin_ns);
+  });
+  EXPECT_EQ(whole.spans.size(), 3u);
+  EXPECT_EQ(profile::so_far().error().message, "profile::so_far(): no profile is on");
+}
+
 TEST_F(Profiles, AreOneAtATime) {
   ASSERT_TRUE(profile::start().ok());
   EXPECT_EQ(profile::start().error().message, "profile::start(): a profile is on already");

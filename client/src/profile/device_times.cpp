@@ -57,7 +57,7 @@ bool has_base(gpu::DeviceState& device) {
   base.event = std::move(event);
   base.host_ns = profile_clock();
   // At the end of the program the driver's own handlers, registered earlier, run behind this one.
-  static const int registered = std::atexit(note_device_times);
+  static const int registered = std::atexit([] { note_device_times(Launches::kAll); });
   (void)registered;
   return true;
 }
@@ -76,11 +76,11 @@ bool read_times(Pending& launch) {
   return true;
 }
 
-// Under the lock: notes the launches that are done, or all.
-void drain(std::vector<Pending>& pending, bool waits) {
-  std::erase_if(pending, [waits](Pending& launch) {
+// Under the lock.
+void drain(std::vector<Pending>& pending, Launches which) {
+  std::erase_if(pending, [which](Pending& launch) {
     gpu::Driver& driver = *launch.end->device->driver;
-    if (waits) {
+    if (which == Launches::kAll) {
       if (!driver.synchronise_event(launch.end->handle)) return true;
     } else if (const auto done = driver.is_done(launch.end->handle); done && !*done) {
       return false;
@@ -100,10 +100,10 @@ void time_devices(bool on) {
   all.bases.clear();
 }
 
-void note_device_times() {
+void note_device_times(Launches which) {
   DeviceTimes& all = times();
   const std::lock_guard lock(all.mutex);
-  drain(all.pending, /*waits=*/true);
+  drain(all.pending, which);
 }
 
 void lock_device_times() { times().mutex.lock(); }
@@ -126,7 +126,7 @@ DeviceTimed::~DeviceTimed() {
   DeviceTimes& all = times();
   const std::lock_guard lock(all.mutex);
   if (!all.is_on.load(std::memory_order_relaxed)) return;
-  if (all.pending.size() >= kMostPending) drain(all.pending, /*waits=*/false);
+  if (all.pending.size() >= kMostPending) drain(all.pending, Launches::kDone);
   all.pending.push_back({std::move(span_), std::move(begin_), std::move(end)});
 }
 

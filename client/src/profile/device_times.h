@@ -9,8 +9,9 @@
 namespace kiln::client {
 
 void time_devices(bool on);
-// Waits for the launches that are timed, and notes their spans.
-void note_device_times();
+// Notes the spans of the launches that are timed: of all, which it waits for, or of those that are done.
+enum class Launches : uint8_t { kAll, kDone };
+void note_device_times(Launches which);
 // Around a fork().
 void lock_device_times();
 void unlock_device_times();

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "kiln/wire/files.h"
+#include "on_signal.h"
 #include "recorder.h"
 
 namespace kiln::client {
@@ -46,8 +47,15 @@ Result<Wish> parse(std::string_view text) {
   return out;
 }
 
+void tell_so_far() {
+  auto profile = profile::so_far();
+  const std::string text = profile ? profile::summary(*profile) : "kiln: " + profile.error().message + "\n";
+  std::fputs(text.c_str(), stderr);
+}
+
 void tell() {
   if (wish().process != ::getpid()) return;  // the child of a fork()
+  show_no_more();
   auto profile = profile::stop();
   if (!profile) return;  // the program has stopped it
   if (wish().summary) std::fputs(profile::summary(*profile).c_str(), stderr);
@@ -67,7 +75,9 @@ void read_environment() {
   }
   wanted->process = ::getpid();
   wish() = *wanted;
-  if (profile::start({.device_times = wish().device_times})) std::atexit(tell);
+  if (!profile::start({.device_times = wish().device_times})) return;
+  std::atexit(tell);
+  if (wish().summary) show_on_signal(tell_so_far);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <mutex>
 
 #include "device_times.h"
@@ -29,7 +30,32 @@ struct Recorder {
   std::atomic<uint64_t> round{0};  // which profile this is; a thread of another one begins anew
   std::atomic<uint64_t> room{0}, dropped{0}, flow{0};
   int64_t begin_ns = 0;
+
+  // What is noted until now. Under the lock.
+  profile::Profile until_now(bool takes) {
+    profile::Profile out;
+    for (const auto& thread : threads) {
+      const std::lock_guard theirs(thread->mutex);
+      if (takes) {
+        std::ranges::move(thread->spans, std::back_inserter(out.spans));
+        thread->spans.clear();
+      } else {
+        std::ranges::copy(thread->spans, std::back_inserter(out.spans));
+      }
+    }
+    out.dropped = dropped.load(std::memory_order_relaxed);
+    out.begin_ns = begin_ns;
+    out.end_ns = profile_clock();
+    return out;
+  }
 };
+
+// What was under way when a profile began is of the one before, if there was one.
+profile::Profile in_order(profile::Profile profile) {
+  std::erase_if(profile.spans, [&](const profile::Span& span) { return span.begin_ns < profile.begin_ns; });
+  std::ranges::stable_sort(profile.spans, {}, &profile::Span::begin_ns);
+  return profile;
+}
 
 // Never destroyed: threads note spans while exit() destroys statics.
 Recorder& the() {
@@ -141,28 +167,30 @@ Result<void> start(const Options& options) {
 Result<Profile> stop() {
   client::recorder::Recorder& all = the();
   // What devices have done is noted while spans are still kept.
-  client::note_device_times();
+  client::note_device_times(client::Launches::kAll);
   Profile out;
   {
     const std::lock_guard lock(all.mutex);
     if (!client::is_profiled()) return invalid_argument("profile::stop(): no profile is on");
     client::recorder::is_on.store(false, std::memory_order_release);
-    out.begin_ns = all.begin_ns;
-    out.end_ns = client::profile_clock();
-    out.dropped = all.dropped.load(std::memory_order_relaxed);
-    for (const auto& thread : all.threads) {
-      const std::lock_guard theirs(thread->mutex);
-      std::move(thread->spans.begin(), thread->spans.end(), std::back_inserter(out.spans));
-      thread->spans.clear();
-    }
+    out = all.until_now(/*takes=*/true);
     all.threads.clear();
     all.round.fetch_add(1, std::memory_order_release);
   }
   client::time_devices(false);
-  // What was under way when it began is of the profile before, if there was one.
-  std::erase_if(out.spans, [&](const Span& span) { return span.begin_ns < out.begin_ns; });
-  std::ranges::stable_sort(out.spans, {}, &Span::begin_ns);
-  return out;
+  return client::recorder::in_order(std::move(out));
+}
+
+Result<Profile> so_far() {
+  client::recorder::Recorder& all = the();
+  client::note_device_times(client::Launches::kDone);
+  Profile out;
+  {
+    const std::lock_guard lock(all.mutex);
+    if (!client::is_profiled()) return invalid_argument("profile::so_far(): no profile is on");
+    out = all.until_now(/*takes=*/false);
+  }
+  return client::recorder::in_order(std::move(out));
 }
 
 Scope::Scope(std::string_view name) {

@@ -1,6 +1,8 @@
 // `kiln profile`, and what KILN_PROFILE asks of any program: here of `kiln run`.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 
+#include <csignal>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -82,6 +84,116 @@ TEST_F(ProfileCommand, WordsOfTheEnvironmentThatAreNoneAreSaid) {
     EXPECT_THAT(outcome.errors, HasSubstr(part));
     EXPECT_THAT(outcome.errors, Not(HasSubstr("launch interp"))) << words;
   }
+}
+
+// A program that runs while the test talks to it: its input is written, its standard error read.
+class Running {
+ public:
+  explicit Running(std::vector<std::string> words, const std::map<std::string, std::string>& environment = {}) {
+    int in[2], err[2];
+    if (::pipe2(in, O_CLOEXEC) != 0 || ::pipe2(err, O_CLOEXEC) != 0) std::abort();
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::dup2(in[0], STDIN_FILENO);
+      ::dup2(err[1], STDERR_FILENO);
+      for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
+      ::alarm(100);  // it waits for the test, and the test for it
+      std::vector<char*> argv;
+      for (std::string& word : words) argv.push_back(word.data());
+      argv.push_back(nullptr);
+      ::execv(argv[0], argv.data());
+      ::_exit(127);
+    }
+    input_ = in[1];
+    errors_ = err[0];
+    ::close(in[0]);
+    ::close(err[1]);
+  }
+  ~Running() {
+    ::close(input_);
+    ::close(errors_);
+  }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+  // What it has written until `text` was there, or until it ended.
+  std::string errors_until(const std::string& text) {
+    std::string out;
+    for (char c = 0; out.find(text) == std::string::npos && ::read(errors_, &c, 1) == 1;) out += c;
+    return out;
+  }
+  void show() const { ::kill(pid_, SIGUSR2); }
+  void go_on() const { EXPECT_EQ(::write(input_, "\n", 1), 1); }
+  int end() const {
+    int status = -1;
+    ::waitpid(pid_, &status, 0);
+    return status;
+  }
+
+ private:
+  pid_t pid_ = -1;
+  int input_ = -1, errors_ = -1;
+};
+
+constexpr const char* kEnd = "until the end";
+const std::string kHead = "longest us    share        bytes  what\n";
+
+// Each time all that has happened, and the program goes on.
+TEST(ProfileSignal, ShowsTheTableSoFar) {
+  Running program({KILN_EXECUTABLE, "profile", "--", PROFILE_PROGRAM, "plain"});
+  program.errors_until("ready\n");
+  for (int i = 0; i < 2; ++i) {
+    program.show();
+    EXPECT_THAT(program.errors_until(" compile one\n"), HasSubstr("kiln: 5 spans in "));
+  }
+  program.go_on();
+  const std::string rest = program.errors_until(kEnd);
+  EXPECT_THAT(rest, HasSubstr("kiln: 7 spans in "));
+  EXPECT_THAT(rest, HasSubstr(kHead));
+  EXPECT_EQ(program.end(), 0);
+}
+
+TEST(ProfileSignal, IsTheProgramsThatHasAHandler) {
+  Running program({KILN_EXECUTABLE, "profile", "--", PROFILE_PROGRAM, "has_a_handler"});
+  program.errors_until("ready\n");
+  program.show();
+  EXPECT_EQ(program.errors_until("\n"), "its own handler\n");
+  program.go_on();
+  EXPECT_THAT(program.errors_until(kEnd), HasSubstr("kiln: 7 spans in "));
+  EXPECT_EQ(program.end(), 0);
+}
+
+// Also of `--no-summary` and of a program that nobody profiles.
+TEST(ProfileSignal, EndsAProgramThatHasNoTable) {
+  for (const char* how : {"--no-summary", ""}) {
+    std::vector<std::string> words = {PROFILE_PROGRAM, "plain"};
+    if (*how != 0) {
+      words.insert(words.begin(), {KILN_EXECUTABLE, "profile", how, "--trace", "/dev/null", "--"});
+    }
+    Running program(words);
+    program.errors_until("ready\n");
+    program.show();
+    EXPECT_EQ(program.errors_until(kEnd), "");
+    EXPECT_EQ(program.end(), SIGUSR2) << how;
+  }
+}
+
+TEST(ProfileSignal, EndsTheChildOfAFork) {
+  Running program({KILN_EXECUTABLE, "profile", "--", PROFILE_PROGRAM, "forks"});
+  EXPECT_EQ(program.errors_until("ready\n"), "the child ended by the signal\nready\n");
+  program.go_on();
+  program.errors_until(kEnd);
+  EXPECT_EQ(program.end(), 0);
+}
+
+TEST(ProfileSignal, SaysThatTheProgramHasStoppedItsProfile) {
+  Running program({KILN_EXECUTABLE, "profile", "--", PROFILE_PROGRAM, "has_stopped"});
+  program.errors_until("ready\n");
+  program.show();
+  EXPECT_EQ(program.errors_until("\n"), "kiln: profile::so_far(): no profile is on\n");
+  program.go_on();
+  EXPECT_EQ(program.errors_until(kEnd), "");
+  EXPECT_EQ(program.end(), 0);
 }
 
 }  // namespace

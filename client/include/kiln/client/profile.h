@@ -68,6 +68,8 @@ struct Profile {
 Result<void> start(const Options& options = {});
 // Waits for streams whose launches are timed on the device. Error: nobody profiles.
 Result<Profile> stop();
+// What is noted until now, while the profile goes on; of streams what they have done. Error: nobody profiles.
+Result<Profile> so_far();
 
 // A table for people: what took how long, by kind, device and name, longest first.
 std::string summary(const Profile& profile);
