@@ -1,12 +1,11 @@
 // What targets refuse by name, before anything is lowered: each op of the table, in a kernel of its example.
-#include "cpu/supported.h"
+#include "supported.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
 #include "dsl/op_examples.h"
-#include "gpu/supported.h"
 #include "kiln/dsl/text.h"
 
 namespace kiln::codegen {
@@ -36,11 +35,13 @@ const Names kDescribed = {"descriptor", "load_tile", "store_tile", "reduce_tile"
 TEST(Supported, CpusRefuseAssemblyAndWhatAPassTakesAway) {
   Names expected = kDescribed;
   expected.insert("inline_asm");
-  EXPECT_EQ(refused(cpu::check_supported, ": the CPU backend does not compile this"), expected);
+  const auto check = [](const dsl::Kernel& kernel) { return check_supported(kernel, {}, "cpu"); };
+  EXPECT_EQ(refused(check, ": the CPU backend does not compile this"), expected);
 }
 
 TEST(Supported, GpusRefuseWhatAPassTakesAway) {
-  const auto check = [](const dsl::Kernel& kernel) { return gpu::check_supported(kernel, "sm_90a"); };
+  const target::Processor hopper = target::find_target("sm_90a")->processor;
+  const auto check = [&](const dsl::Kernel& kernel) { return check_supported(kernel, hopper, "sm_90a"); };
   EXPECT_EQ(refused(check, " is not lowered to GPUs yet"), kDescribed);
 }
 
@@ -57,7 +58,7 @@ TEST(Supported, TheFirstRefusedOpIsNamed) {
 })",
                                  "k.kiln");
   ASSERT_TRUE(kernel.ok()) << kernel.error().message;
-  const Result<void> done = cpu::check_supported(*kernel);
+  const Result<void> done = check_supported(*kernel, {}, "cpu");
   ASSERT_FALSE(done.ok());
   EXPECT_TRUE(done.error().message.starts_with("k.kiln:5:")) << done.error().message;
   EXPECT_NE(done.error().message.find("descriptor: the CPU"), std::string::npos) << done.error().message;

@@ -17,9 +17,9 @@
 #include "gpu/llvm_passes/parts.h"
 #include "gpu/llvm_passes/read_late.h"
 #include "gpu/shared/shared_memory.h"
-#include "gpu/supported.h"
 #include "kiln/dsl/config.h"
 #include "reports.h"
+#include "supported.h"
 
 namespace kiln::codegen::amdgcn {
 namespace {
@@ -229,7 +229,9 @@ const Backend& backend() {
                            .check_target = check_target,
                            .check_supported =
                                [](const dsl::Kernel& kernel, const std::string& target) {
-                                 return gpu::check_supported(kernel, (*amd_target(target))->processor.name);
+                                 const Processor& on = (*amd_target(target))->processor;
+                                 return codegen::check_supported(kernel, {.family = target::Family::kAmd, .amd = &on},
+                                                                 on.name);
                                },
                            .tile_passes = {},
                            .cut = make_gpu_launches,

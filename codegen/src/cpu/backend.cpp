@@ -4,9 +4,9 @@
 #include "cpu/custom.h"
 #include "cpu/f16_bits.h"
 #include "cpu/single_stores.h"
-#include "cpu/supported.h"
 #include "emit.h"
 #include "reports.h"
+#include "supported.h"
 
 namespace kiln::codegen::cpu {
 namespace {
@@ -35,6 +35,11 @@ class QuickCode {
 Result<void> check_target(const std::string& name) {
   auto target = cpu_target(name);
   return target ? Result<void>() : target.error();
+}
+
+target::Processor processor_of(const CpuTarget& target) {
+  const target::Family family = target.is_x86 ? target::Family::kX86 : target::Family::kAarch64;
+  return {.family = family, .cpu = target::cpu_units(family, target.needs)};
 }
 
 // Without an FMA instruction a contraction would be a library call a lane.
@@ -111,22 +116,24 @@ Result<Code> emit(Job& job) {
 }  // namespace
 
 const Backend& backend() {
-  static const Backend out{
-      .family = "cpu",
-      .forms = kForms,
-      .names_entries = true,
-      .initialise = [](const Outside&) { initialise_llvm(); },
-      .check_target = check_target,
-      .restrict_options = restrict_options,
-      .check_supported = [](const dsl::Kernel& kernel, const std::string&) { return check_supported(kernel); },
-      .tile_passes = cpu_passes(),
-      .cut = make_launches,
-      .lower = lower,
-      .lowered_passes = kLoweredPasses,
-      .llvm_passes = kLlvmPasses,
-      .emit = emit,
-      .custom_forms = kCustomForms,
-      .compile_custom = compile_custom};
+  static const Backend out{.family = "cpu",
+                           .forms = kForms,
+                           .names_entries = true,
+                           .initialise = [](const Outside&) { initialise_llvm(); },
+                           .check_target = check_target,
+                           .restrict_options = restrict_options,
+                           .check_supported =
+                               [](const dsl::Kernel& kernel, const std::string& name) {
+                                 return codegen::check_supported(kernel, processor_of(**cpu_target(name)), name);
+                               },
+                           .tile_passes = cpu_passes(),
+                           .cut = make_launches,
+                           .lower = lower,
+                           .lowered_passes = kLoweredPasses,
+                           .llvm_passes = kLlvmPasses,
+                           .emit = emit,
+                           .custom_forms = kCustomForms,
+                           .compile_custom = compile_custom};
   return out;
 }
 

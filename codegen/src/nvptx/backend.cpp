@@ -8,7 +8,6 @@
 #include "emit.h"
 #include "gpu/llvm_passes/compute_late.h"
 #include "gpu/llvm_passes/parts.h"
-#include "gpu/supported.h"
 #include "nvptx/byte_conversions.h"
 #include "nvptx/custom.h"
 #include "nvptx/exact_signs.h"
@@ -22,6 +21,7 @@
 #include "nvptx/target_info.h"
 #include "nvptx/uniform_branches.h"
 #include "reports.h"
+#include "supported.h"
 
 namespace kiln::codegen::nvptx {
 namespace {
@@ -220,7 +220,9 @@ const Backend& backend() {
                            .check_target = check_target,
                            .check_supported =
                                [](const dsl::Kernel& kernel, const std::string& target) {
-                                 return gpu::check_supported(kernel, (*cuda_target(target))->processor);
+                                 const CudaTarget& on = **cuda_target(target);
+                                 return codegen::check_supported(
+                                     kernel, {.family = target::Family::kNvidia, .nvidia = on.gpu}, on.processor);
                                },
                            .tile_passes = {},
                            .cut = make_gpu_launches,

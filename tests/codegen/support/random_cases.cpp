@@ -2,10 +2,10 @@
 
 #include <cstdlib>
 
-#include "cpu/supported.h"
 #include "cuda_device.h"
 #include "harness.h"
 #include "random/facts.h"
+#include "supported.h"
 
 namespace kiln::test {
 namespace {
@@ -38,7 +38,7 @@ random_kernel::Options cpu_options() {
   options.aligned_buffers = false;  // buffers end at a page here
   if (on_cuda()) options.f8_sum_bits = 14;
   options.allowed = [](const dsl::Kernel& kernel, const dsl::Op& op) {
-    return codegen::cpu::check_supported(kernel_of(kernel, op)).ok() && !may_flush_subnormals(kernel, op);
+    return codegen::check_supported(kernel_of(kernel, op), {}, "cpu").ok() && !may_flush_subnormals(kernel, op);
   };
   return options;
 }

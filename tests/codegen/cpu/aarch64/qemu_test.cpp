@@ -8,13 +8,13 @@
 #include <filesystem>
 #include <fstream>
 
-#include "cpu/supported.h"
 #include "kiln/codegen/compile.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/kernels.h"
 #include "random/facts.h"
 #include "random/generator.h"
 #include "random/shrink.h"
+#include "supported.h"
 
 namespace kiln::test {
 namespace {
@@ -116,7 +116,7 @@ random_kernel::Options supported_options() {
     one.options = kernel.options;
     one.values = kernel.values;
     one.body.ops = {op};
-    return codegen::cpu::check_supported(one).ok();
+    return codegen::check_supported(one, {.family = target::Family::kAarch64}, "cpu").ok();
   };
   return options;
 }

@@ -8,7 +8,6 @@
 #include "emit.h"
 #include "emulated_target.h"
 #include "gpu/lower.h"
-#include "gpu/supported.h"
 #include "gpu_emulator.h"
 #include "instrument.h"
 #include "kiln/dsl/instantiate.h"
@@ -16,6 +15,7 @@
 #include "llvm_pass.h"
 #include "passes/pipeline.h"
 #include "reports.h"
+#include "supported.h"
 #include "target.h"
 
 namespace kiln::test {
@@ -98,7 +98,8 @@ Result<Artifact> compile_emulated(const dsl::Kernel& source, const dsl::Constexp
   auto instantiated = dsl::instantiate(source, constexprs, facts);
   if (!instantiated) return instantiated.error();
   const dsl::Kernel kernel = codegen::run_passes(std::move(*instantiated));
-  if (auto fine = gpu::check_supported(kernel, target); !fine) return fine.error();
+  const target::Processor processor{.family = target::Family::kNvidia, .nvidia = &target::nvidia_gpus().front()};
+  if (auto fine = codegen::check_supported(kernel, processor, target); !fine) return fine.error();
   auto host = host_target();
   if (!host) return host.error();
   llvm::LLVMContext context;
