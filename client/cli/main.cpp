@@ -11,6 +11,7 @@
 #include "kiln/cmdline/reference.h"
 #include "kiln/wire/crash_report.h"
 #include "kiln/wire/printable.h"
+#include "targets.h"
 
 namespace {
 
@@ -46,6 +47,7 @@ struct Flags {
   kiln::cli::ExecFlags exec;
   kiln::cli::GraphFlags graph;
   kiln::cli::CalibrateFlags calibrate;
+  kiln::cli::TargetsFlags targets;
 };
 
 void add_kernel_commands(CLI::App& app, Flags& flags, Action& action) {
@@ -270,6 +272,7 @@ int main(int argc, char** argv) {
   Flags flags;
   Action action;
   add_kernel_commands(app, flags, action);
+  kiln::cli::add_targets_command(app, flags.targets, action);
   add_entry_commands(app, flags, action);
   add_bundle_command(app, flags.model_bundle, action);
   kiln::cli::add_graph_commands(app, flags.graph, action);
