@@ -45,7 +45,7 @@ Result<dsl::Kernel> instantiated(const dsl::CompileRequest& request, Phases& pha
 }
 
 Result<Compiled> compile_by(const Backend& backend, dsl::CompileRequest request, Phases& phases) {
-  auto wanted = wanted_form(request.emit, backend);
+  auto wanted = wanted_form(request.emit, request.kernel, backend);
   if (!wanted) return wanted.error();
   request.emit = wanted->form;
   phases.begin("target");

@@ -2,6 +2,8 @@
 
 #include <llvm/ADT/StringExtras.h>
 
+#include <algorithm>
+
 #include "ir_dump.h"
 #include "reports.h"
 
@@ -13,6 +15,13 @@ Result<std::string> entry_named(const std::string& name) {
                        llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || c == '_'; });
   if (!is_fine) return invalid_argument("`" + name.substr(0, 80) + "` cannot be the name of an entry");
   return name;
+}
+
+std::string own_entry(const dsl::Kernel& kernel, const Backend& backend) {
+  if (!backend.names_entries || !kernel.options.names_lines()) return kEntry;
+  std::string out = "kiln_" + kernel.name;
+  std::ranges::replace(out, '.', '_');
+  return out;
 }
 
 Result<void> check_pass(const IrDump& dump, const Backend& backend) {
@@ -27,12 +36,12 @@ Result<void> check_pass(const IrDump& dump, const Backend& backend) {
 
 }  // namespace
 
-Result<WantedForm> wanted_form(const std::string& emit, const Backend& backend) {
+Result<WantedForm> wanted_form(const std::string& emit, const dsl::Kernel& kernel, const Backend& backend) {
   if (const IrDump dump(emit); dump.is_wanted()) {
     if (auto known = check_pass(dump, backend); !known) return known.error();
     return WantedForm{emit, kEntry};
   }
-  WantedForm out{emit, kEntry};
+  WantedForm out{emit, own_entry(kernel, backend)};
   const size_t colon = emit.find(':');
   if (backend.names_entries && colon != std::string::npos && !emit.starts_with("ir:")) {
     auto entry = entry_named(emit.substr(colon + 1));

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "backend.h"
+#include "kiln/dsl/ir.h"
 
 namespace kiln::codegen {
 
@@ -13,7 +14,8 @@ struct WantedForm {
 };
 
 // Of `so:NAME` and `obj:NAME` the entry is NAME, so that several kernels go into one program; `so` is what a launcher
-// loads. Error: the backend has no such form, or no such pass.
-Result<WantedForm> wanted_form(const std::string& emit, const Backend& backend);
+// loads. A kernel whose code names lines has an entry of its own name, for profilers and debuggers, which show it.
+// Error: the backend has no such form, or no such pass.
+Result<WantedForm> wanted_form(const std::string& emit, const dsl::Kernel& kernel, const Backend& backend);
 
 }  // namespace kiln::codegen

@@ -74,7 +74,9 @@ Result<RecordKey> record_key(const Job& job, const std::string& hardware, const 
     names += item.name + ",";
     values.emplace(item.name, 1);
   }
-  auto request = dsl::encode_request({dsl::canonicalise(job.kernel), "", values, {}});
+  dsl::Kernel kernel = dsl::canonicalise(job.kernel);
+  kernel.options.lines = false;  // its code is the same
+  auto request = dsl::encode_request({std::move(kernel), "", values, {}});
   if (!request) return request.error();
   std::string bucket = bucket_text(job.kernel, job.workload, options.bucket);
   if (options.cache == Cache::kHot) bucket += ";hot";

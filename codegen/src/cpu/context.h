@@ -14,6 +14,7 @@
 
 #include <array>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -21,6 +22,7 @@
 
 #include "cpu/parts.h"
 #include "cpu/schedule.h"
+#include "debug_lines.h"
 #include "elementwise/elementwise.h"
 #include "kiln/dsl/ir.h"
 #include "kiln/dsl/result.h"
@@ -95,6 +97,7 @@ struct Entry {
   llvm::Module& module;
   Builder ir{module.getContext()};
   llvm::Function* function = nullptr;
+  std::unique_ptr<DebugLines> lines = nullptr;  // with the option debug
 
   Value* launch_context = nullptr;  // kiln_ctx*
   Value* scratch = nullptr;
@@ -139,6 +142,8 @@ struct Context : ElementContext, Entry, Emission {
   const Schedule schedule = make_schedule(kernel);
   const Groups groups = number_groups(schedule);
 
+  // What is emitted until the end of the block comes from the op's line.
+  AtLine at_line(const Op& op) { return {lines.get(), ir, op.loc}; }
   llvm::ConstantInt* i64(int64_t value) { return ir.getInt64(static_cast<uint64_t>(value)); }
   // The mask (null: all lanes) of a masked load or store. LLVM 22 makes whole loads, for AVX2, of those registers of a
   // longer vector whose lanes it knows to be off; here it cannot know.

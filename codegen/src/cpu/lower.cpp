@@ -101,6 +101,10 @@ Result<void> lower_step(const LaunchSequence& sequence, const LaunchStep& step, 
       ir.getInt32Ty(), {ir.getPtrTy(), ir.getPtrTy(), ir.getInt64Ty(), ir.getInt64Ty(), ir.getPtrTy()}, false);
   ctx.function = llvm::Function::Create(type, llvm::Function::ExternalLinkage, step.entry, module);
   ctx.function->addFnAttr(llvm::Attribute::NoUnwind);
+  if (kernel.options.names_lines()) {
+    ctx.lines = std::make_unique<DebugLines>(kernel, *ctx.function, DebugLines::Form::kTables);
+    ctx.lines->begin(ir);
+  }
   ir.SetInsertPoint(llvm::BasicBlock::Create(ir.getContext(), "entry", ctx.function));
   load_params(ctx, ctx.function->getArg(0), sequence.kernel_params);
   for (uint64_t axis = 0; axis < 3; ++axis) {
@@ -133,6 +137,10 @@ Result<void> lower_step(const LaunchSequence& sequence, const LaunchStep& step, 
   ir.CreateRet(ir.getInt32(0));
   split_into_parts(*ctx.function, ctx.cuts);
   require_scratch(ctx, scratch);
+  if (ctx.lines) {
+    ctx.lines->cover_calls();
+    ctx.lines->finish();
+  }
   out.scratch_bytes = std::max(out.scratch_bytes, ctx.scratch_bytes + ctx.scratch_tail);
   for (size_t i = out.checks.size(); i < ctx.checks.size(); ++i) out.checks.push_back({&kernel, ctx.checks[i]});
   for (size_t i = out.prints.size(); i < ctx.prints.size(); ++i) out.prints.push_back({&kernel, ctx.prints[i]});

@@ -177,6 +177,7 @@ Result<void> lower_region(Context& ctx, const dsl::Region& region) {
   const dsl::Region* outer = std::exchange(ctx.region, &region);
   CutPoints cuts(ctx);
   for (const Op& op : region.ops) {
+    const AtLine line = ctx.at_line(op);
     if (auto done = lower_op(ctx, op); !done) return done;
     cuts.behind_op();
   }

@@ -14,11 +14,11 @@
 #include <memory>
 #include <set>
 
+#include "debug_lines.h"
 #include "elementwise/elementwise.h"
 #include "gpu/analysis/global_order.h"
 #include "gpu/analysis/linear_index.h"
 #include "gpu/block/shape.h"
-#include "gpu/llvm_passes/debug_lines.h"
 #include "gpu/pipeline/bulk_copy.h"
 #include "gpu/placement.h"
 #include "gpu/shared/shared_memory.h"

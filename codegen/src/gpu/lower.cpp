@@ -290,7 +290,8 @@ Result<Lowered> lower_shaped(const ShapedKernel& shaped, const TargetInfo& targe
   define_launch_params(ctx, out.launch);
   ctx.ir.SetInsertPoint(body);
   if (part) leave_beyond_grid(ctx);
-  if (kernel.options.names_lines()) ctx.lines = std::make_unique<DebugLines>(kernel, *ctx.function);
+  if (kernel.options.names_lines())
+    ctx.lines = std::make_unique<DebugLines>(kernel, *ctx.function, DebugLines::Form::kDirectives);
   if (block.producers == 0) {
     for (Value* map : ctx.tensor_maps) {
       target.bulk_engine()->prefetch_map(ctx.ir, map, ctx.ir.CreateIsNull(target.thread_id(ctx.ir)));

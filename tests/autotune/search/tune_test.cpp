@@ -418,6 +418,12 @@ TEST(Tune, TheKeyTellsKernelsConstexprsAndCachesApart) {
   EXPECT_NE(key(job).kernel, key(renamed).kernel);
   EXPECT_NE(key(job).kernel, key(fixed).kernel);
   EXPECT_EQ(key(job), key(other_defaults));
+  // Lines of source change no code, other options do.
+  Job with_lines = job, with_checks = job;
+  with_lines.kernel.options.lines = true;
+  with_checks.kernel.options.debug = true;
+  EXPECT_EQ(key(job), key(with_lines));
+  EXPECT_NE(key(job), key(with_checks));
   EXPECT_NE(key(job), key(job, {.cache = Cache::kHot}));
   EXPECT_NE(key(job), key(blocks_job(1 << 15)));
   EXPECT_EQ(key(blocks_job(40000), {.bucket = Bucket::kPowers}), key(blocks_job(50000), {.bucket = Bucket::kPowers}));

@@ -96,6 +96,7 @@ Result<Value*> Nest::evaluate_new(ValueId id, const Point& point) {
   }
   const Op* op = ctx.schedule.definition[id];
   if (!op) return internal_error("a tile without a definition or a place in scratch");
+  const AtLine line = ctx.at_line(*op);
   switch (op->code) {
     case OpCode::kArange: {
       Value* start = ir.getInt32(static_cast<uint32_t>(*std::get<dsl::Expr>(op->attrs[0]).as_constant()));

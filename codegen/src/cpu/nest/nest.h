@@ -338,7 +338,9 @@ template <class F>
 auto Nest::at_depth(int depth, F emit) {
   if (depth >= depth_now()) return emit();
   llvm::IRBuilderBase::InsertPointGuard restore(ir);
+  const llvm::DebugLoc line = ir.getCurrentDebugLocation();
   ir.SetInsertPoint(guards_[static_cast<size_t>(depth)]);
+  ir.SetCurrentDebugLocation(line);  // the op's, and not the guard's
   return emit();
 }
 

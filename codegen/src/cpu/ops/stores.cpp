@@ -39,6 +39,7 @@ struct Sink {
 
 void store_sink(Nest& nest, const Sink& sink, llvm::ArrayRef<Ahead> ahead) {
   Builder& ir = nest.ir;
+  const AtLine line = nest.ctx.at_line(*sink.op);
   Value* mask = sink.mask;
   const int64_t bytes = memory_bytes(nest.ctx.type(sink.op->operands[1]));
   const llvm::Align align(static_cast<uint64_t>(bytes));

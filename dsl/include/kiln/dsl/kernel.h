@@ -161,9 +161,9 @@ class KernelDef {
   KernelDef fuse_precision(bool on = true) && { return std::move(*this).with(&KernelOptions::fuse_precision, on); }
   // Whether sums have one order of accumulation, whatever the thread count.
   KernelDef deterministic(bool on = true) && { return std::move(*this).with(&KernelOptions::deterministic, on); }
-  // Whether check() is done, and code for GPUs names source lines.
+  // Whether check() is done, and code names source lines.
   KernelDef debug(bool on = true) && { return std::move(*this).with(&KernelOptions::debug, on); }
-  // Whether code for GPUs names source lines, for profilers and sanitizers; the code is the same.
+  // Whether code names source lines, for profilers, debuggers and sanitizers; the code is the same.
   KernelDef debug_lines(bool on = true) && { return std::move(*this).with(&KernelOptions::lines, on); }
   // Whether accesses are checked against the extents of their buffers.
   KernelDef check_bounds(bool on = true) && { return std::move(*this).with(&KernelOptions::check_bounds, on); }
