@@ -5,7 +5,7 @@
 KILN_LLVM=22
 KILN_BUILD_PACKAGES="g++ cmake ninja-build pkg-config ccache llvm-$KILN_LLVM-dev liblld-$KILN_LLVM-dev libpolly-$KILN_LLVM-dev zlib1g-dev libzstd-dev
   libxml2-dev libboost1.81-dev nlohmann-json3-dev libssl-dev libxxhash-dev libspdlog-dev libfmt-dev libcli11-dev libseccomp-dev libsqlite3-dev
-  libhiredis-dev libminizip-dev"
+  libhiredis-dev libminizip-dev systemtap-sdt-dev"
 KILN_TEST_PACKAGES="libgtest-dev libgmock-dev python3 binutils libmpfr-dev clang-format-$KILN_LLVM clang-$KILN_LLVM libclang-rt-$KILN_LLVM-dev
   llvm-$KILN_LLVM-tools mandoc python3-numpy dpkg-dev qemu-user chromium-headless-shell gcc-aarch64-linux-gnu libc6-dev-arm64-cross redis-server iproute2
   locales procps file"

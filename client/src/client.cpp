@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "function_state.h"
+#include "kernel_files.h"
 #include "kiln/dsl/config.h"
 #include "kiln/dsl/instantiate.h"
 #include "lifetime.h"
@@ -103,7 +104,7 @@ class Memo {
 namespace {
 
 Result<Requests> requests_of(const dsl::Kernel& kernel) {
-  auto shared = std::make_shared<const dsl::Kernel>(kernel);
+  auto shared = std::make_shared<const dsl::Kernel>(keeps_kernel_files() ? with_lines(kernel) : kernel);
   auto encoder = dsl::RequestEncoder::create(shared);
   if (!encoder) return encoder.error();
   return Requests{std::move(shared), std::make_shared<const dsl::RequestEncoder>(std::move(*encoder))};

@@ -104,7 +104,7 @@ std::optional<size_t> failure_of(const Fetched& fetched) {
 
 Result<std::vector<std::shared_ptr<const Variant>>> Core::compile_all(std::span<const CompileSpec> specs,
                                                                       const CompileOptions& options, size_t& failed) {
-  const Timed timed(profile::Kind::kCompile, std::to_string(specs.size()) + " kernels");
+  const TimedCompile timed(std::to_string(specs.size()) + " kernels");
   std::vector<std::shared_ptr<const Variant>> out;
   const bool interpreted = !specs.empty() && specs[0].target == kInterpreter;
   std::vector<RequestBytes> requests;

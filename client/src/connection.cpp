@@ -317,11 +317,11 @@ Result<Artifact> Connection::fetch(const RequestBytes& request, const CompileOpt
   State::Times times = State::times_of(options.deadline_ms);
   if (!times.wanted) times.end = begun + kReplyTimeout;
   auto hit = [&] {
-    const Timed timed(profile::Kind::kCompile, "look-up", "kilnd");
+    const TimedCompile timed("look-up", "kilnd");
     return state().get(key_of(request), options.cancel, times);
   }();
   if (hit || hit.error().code != ErrorCode::kNotFound) return hit;
-  const Timed timed(profile::Kind::kCompile, "on a miss", "kilnd");
+  const TimedCompile timed("on a miss", "kilnd");
   CompileOptions rest = options;
   rest.deadline_ms = left_of(options.deadline_ms, begun);
   return compile(request, rest);

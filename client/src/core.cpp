@@ -85,7 +85,7 @@ Result<Artifact> Core::fetch(const RequestBytes& request, const CompileOptions& 
 
 Result<std::shared_ptr<const Variant>> Core::compile(const CompileSpec& spec, const dsl::Facts& facts,
                                                      const CompileOptions& options) {
-  const Timed timed(profile::Kind::kCompile, spec.kernel->name);
+  const TimedCompile timed(spec.kernel->name);
   if (spec.target == kInterpreter) return interpreted_variant(*spec.kernel, spec.constexprs, facts);
   auto artifact = fetch(spec, facts, kLoadable, options);
   if (!artifact) return artifact.error();
@@ -93,7 +93,7 @@ Result<std::shared_ptr<const Variant>> Core::compile(const CompileSpec& spec, co
 }
 
 Result<std::shared_ptr<const Variant>> Core::compile_quickly(const CompileSpec& spec, const CompileOptions& options) {
-  const Timed timed(profile::Kind::kCompile, spec.kernel->name);
+  const TimedCompile timed(spec.kernel->name);
   auto full = request_of(spec, {});
   if (!full) return full.error();
   auto daemon = connection(options.deadline_ms);

@@ -178,7 +178,7 @@ Result<void> launch_grid(const Variant& variant, const dsl::Kernel& kernel, cons
                          std::span<const Argument> arguments, const dsl::Bindings& bindings,
                          const LaunchOptions& options, const std::array<uint32_t, 3>& grid,
                          const std::shared_ptr<const void>& owner) {
-  Timed timed(profile::Kind::kLaunch, kernel.name);
+  TimedLaunch timed(kernel.name);
   if (timed.span() != nullptr) [[unlikely]]
     describe(*timed.span(), variant, kernel, arguments, grid);
   if (variant.device_code) {

@@ -5,6 +5,7 @@
 
 #include "gpu/kernel_code.h"
 #include "host_cpu.h"
+#include "kernel_files.h"
 #include "kiln/dsl/facts.h"
 #include "kiln/dsl/instantiate.h"
 
@@ -41,9 +42,15 @@ Result<std::vector<LaunchStep>> steps_of(const dsl::Kernel& kernel, const abi::M
   return out;
 }
 
+Result<std::shared_ptr<const Module>> load_module(const dsl::Kernel& kernel, const std::string& entry,
+                                                  const std::vector<std::byte>& code) {
+  auto kept = keeps_kernel_files() ? load_kept(kernel.name, code, entry) : nullptr;
+  return kept ? Result<std::shared_ptr<const Module>>(std::move(kept)) : Module::load(code, entry);
+}
+
 Result<void> load_host_code(const dsl::Kernel& kernel, const abi::Metadata& metadata,
                             const std::vector<std::byte>& code, Variant& variant) {
-  auto module = Module::load(code, metadata.entry);
+  auto module = load_module(kernel, metadata.entry, code);
   if (!module) return module.error();
   auto steps = steps_of(kernel, metadata, **module);
   if (!steps) return steps.error();

@@ -9,6 +9,7 @@
 #include "core.h"
 #include "function_state.h"
 #include "graph_state.h"
+#include "kernel_files.h"
 #include "kiln/client/artifact.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/config.h"
@@ -62,7 +63,7 @@ Result<graph::Plan> plan_of(Core& core, const graph::PlanRequest& request, const
                             bool with_ops) {
   auto bytes = graph::encode_plan_request(request);
   if (!bytes) return bytes.error();
-  const Timed timed(profile::Kind::kCompile, "plan");
+  const TimedCompile timed("plan");
   auto artifact = core.fetch(*bytes, options);
   if (!artifact) return artifact.error();
   if (artifact->metadata.emit != graph::kPlanEmit) return internal_error("the daemon sent no plan");
@@ -77,11 +78,12 @@ Result<std::vector<CompileSpec>> specs_of(const graph::Plan& plan, uint32_t dead
   std::vector<dsl::Facts> facts = graph::facts_of(plan);
   for (size_t i = 0; i < plan.kernels.size(); ++i) {
     const graph::PlannedKernel& kernel = plan.kernels[i];
+    const bool has_lines = keeps_kernel_files();
     auto constexprs = dsl::complete_constexprs(kernel.kernel, kernel.constexprs, plan.target);
     if (!constexprs) return of_kernel(plan, i, constexprs.error());
     CompileSpec& spec = out.emplace_back();
-    spec.kernel = std::make_shared<const dsl::Kernel>(kernel.kernel);
-    if (!kernel.encoded.empty()) {
+    spec.kernel = std::make_shared<const dsl::Kernel>(has_lines ? with_lines_of_text(kernel.kernel) : kernel.kernel);
+    if (!kernel.encoded.empty() && !has_lines) {
       auto requests = dsl::RequestEncoder::of_encoded(spec.kernel, kernel.encoded);
       if (!requests) return of_kernel(plan, i, requests.error());
       spec.requests = std::make_shared<const dsl::RequestEncoder>(std::move(*requests));
@@ -181,6 +183,7 @@ bool ask_for_less(const graph::Plan& plan, size_t kernel, graph::PlanOptions& op
 constexpr int kMostFallbacks = 16;
 
 void note_fallback(const std::string& graph, const std::string& why) {
+  KILN_PROBE_TEXTS(fallback, graph, why);
   if (!is_profiled()) return;
   profile::Span span{.kind = profile::Kind::kFallback, .name = graph, .detail = why};
   span.begin_ns = span.end_ns = profile_clock();
@@ -193,7 +196,7 @@ void note_fallback(const std::string& graph, const std::string& why) {
 Result<CompiledGraph> Client::compile(const graph::Graph& graph, const GraphOptions& options) {
   const Time time(options);
   const std::string name = graph.bodies.empty() ? "" : graph.main().name;
-  const Timed timed(profile::Kind::kCompile, name);
+  const TimedCompile timed(name);
   const std::shared_ptr<Core> shared = core();
   auto target = shared->resolve_target(options.target, options.deadline_ms);
   if (!target) return of_graph(name, target.error());
@@ -203,8 +206,9 @@ Result<CompiledGraph> Client::compile(const graph::Graph& graph, const GraphOpti
   for (int round = 0;; ++round) {
     auto left = time.left();
     if (!left) return last ? *last : of_graph(name, left.error());
-    // The interpreter runs kernels' ops, and what fails on a GPU is named by the first of them.
-    auto plan = plan_of(*shared, request, *left, !request.target.starts_with("cpu:"));
+    // The interpreter runs kernels' ops, what fails on a GPU is named by the first of them, and files have their text.
+    const bool with_ops = !request.target.starts_with("cpu:") || keeps_kernel_files();
+    auto plan = plan_of(*shared, request, *left, with_ops);
     if (!plan) return of_graph(name, plan.error());
     Attempt attempt = compile_kernels(shared, *plan, options, time);
     if (!attempt.failure) {

@@ -1,4 +1,5 @@
-// KILN_PROFILE=summary,trace=FILE,device: a profile of the whole program, without a line of its code.
+// KILN_PROFILE=summary,trace=FILE,device: a profile of the whole program, without a line of its code. And tools that
+// watch the program.
 #include <unistd.h>
 
 #include <cstdio>
@@ -7,6 +8,7 @@
 
 #include "kiln/wire/files.h"
 #include "on_signal.h"
+#include "ranges.h"
 #include "recorder.h"
 
 namespace kiln::client {
@@ -66,6 +68,7 @@ void tell() {
 }
 
 void read_environment() {
+  if (find_range_tools()) recorder::watchers.fetch_or(recorder::kRanges, std::memory_order_relaxed);
   const char* text = ::secure_getenv("KILN_PROFILE");
   if (text == nullptr || *text == '\0') return;
   auto wanted = parse(text);

@@ -10,11 +10,12 @@
 
 #include "device_times.h"
 #include "lifetime.h"
+#include "ranges.h"
 
 namespace kiln::client {
 namespace recorder {
 
-std::atomic<bool> is_on{false};
+std::atomic<uint8_t> watchers{0};
 
 namespace {
 
@@ -94,7 +95,7 @@ void after_fork() {
   unlock_device_times();
 }
 void off_in_child() {
-  is_on.store(false, std::memory_order_relaxed);
+  watchers.fetch_and(static_cast<uint8_t>(~kProfile), std::memory_order_relaxed);
   after_fork();
 }
 
@@ -127,6 +128,10 @@ void note(profile::Span&& span) {
 uint64_t next_flow() { return recorder::the().flow.fetch_add(1, std::memory_order_relaxed) + 1; }
 
 void Timed::begin(profile::Kind kind, std::string_view name, std::string_view device) {
+  watched_by_ = recorder::watchers.load(std::memory_order_relaxed);
+  if ((watched_by_ & recorder::kRanges) != 0)
+    push_range(std::string(profile::kind_name(kind)) + " " + std::string(name));
+  if ((watched_by_ & recorder::kProfile) == 0) return;
   span_.emplace();
   span_->kind = kind;
   span_->name = name;
@@ -135,8 +140,11 @@ void Timed::begin(profile::Kind kind, std::string_view name, std::string_view de
 }
 
 void Timed::end() {
-  span_->end_ns = profile_clock();
-  note(std::move(*span_));
+  if (span_) {
+    span_->end_ns = profile_clock();
+    note(std::move(*span_));
+  }
+  if ((watched_by_ & recorder::kRanges) != 0) pop_range();
 }
 
 }  // namespace kiln::client
@@ -158,7 +166,7 @@ Result<void> start(const Options& options) {
     all.room.store(options.most_spans, std::memory_order_relaxed);
     all.dropped.store(0, std::memory_order_relaxed);
     all.begin_ns = client::profile_clock();
-    client::recorder::is_on.store(true, std::memory_order_release);
+    client::recorder::watchers.fetch_or(client::recorder::kProfile, std::memory_order_release);
   }
   client::time_devices(options.device_times);
   return {};
@@ -172,7 +180,7 @@ Result<Profile> stop() {
   {
     const std::lock_guard lock(all.mutex);
     if (!client::is_profiled()) return invalid_argument("profile::stop(): no profile is on");
-    client::recorder::is_on.store(false, std::memory_order_release);
+    client::recorder::watchers.fetch_and(static_cast<uint8_t>(~client::recorder::kProfile), std::memory_order_release);
     out = all.until_now(/*takes=*/true);
     all.threads.clear();
     all.round.fetch_add(1, std::memory_order_release);
@@ -193,8 +201,14 @@ Result<Profile> so_far() {
   return client::recorder::in_order(std::move(out));
 }
 
+// A scope has the name that the program gives it, and no kind.
 Scope::Scope(std::string_view name) {
-  if (!client::is_profiled()) return;
+  const uint8_t watchers = client::recorder::watchers.load(std::memory_order_relaxed);
+  if ((watchers & client::recorder::kRanges) != 0) {
+    client::push_range(std::string(name));
+    is_range_ = true;
+  }
+  if ((watchers & client::recorder::kProfile) == 0) return;
   span_ = std::make_unique<Span>();
   span_->kind = Kind::kScope;
   span_->name = name;
@@ -202,6 +216,7 @@ Scope::Scope(std::string_view name) {
 }
 
 Scope::~Scope() {
+  if (is_range_) client::pop_range();
   if (!span_) return;
   span_->end_ns = client::profile_clock();
   client::note(std::move(*span_));

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <string_view>
 
 #include "kiln/client/client.h"
@@ -53,6 +54,8 @@ int main(int argc, char** argv) {
       if (!fn->launch({}, &x)) std::exit(1);
     }
   };
+  std::optional<kiln::profile::Scope> part;
+  if (scenario == "has_a_scope") part.emplace("part");
   launch(3);
   if (scenario == "forks") fork_a_child();
   if (scenario == "has_stopped") (void)kiln::profile::stop();

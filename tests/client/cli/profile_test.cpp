@@ -196,5 +196,50 @@ TEST(ProfileSignal, SaysThatTheProgramHasStoppedItsProfile) {
   EXPECT_EQ(program.end(), 0);
 }
 
+// Each span of the host is a range of the tool's.
+std::string ranges_of(const std::string& tool) {
+  const std::string pop = tool + " pop\n", launch = tool + " push launch one\n" + pop;
+  return tool + " push get one\n" + tool + " push compile one\n" + pop + pop + tool + " push part\n" + launch + launch +
+         launch + "ready\n" + launch + launch + pop;
+}
+
+std::string with_a_tool(const std::map<std::string, std::string>& environment) {
+  Running program({PROFILE_PROGRAM, "has_a_scope"}, environment);
+  program.go_on();
+  const std::string out = program.errors_until(kEnd);
+  EXPECT_EQ(program.end(), 0);
+  return out;
+}
+
+TEST(ProfileRanges, AreGivenToAToolOfNvidias) {
+  EXPECT_EQ(with_a_tool({{"NVTX_INJECTION64_PATH", FAKE_RANGE_TOOL}}), ranges_of("nvtx"));
+}
+
+class RoctxRanges : public CliTest {
+ protected:
+  // The stand-in by the name that AMD's library has.
+  void install(const std::string& name) { std::filesystem::create_symlink(FAKE_RANGE_TOOL, path(name)); }
+};
+
+TEST_F(RoctxRanges, AreGivenToTheLibraryThatTheToolListensTo) {
+  install("libroctx64.so.4");
+  EXPECT_EQ(with_a_tool({{"HSA_TOOLS_LIB", "tool.so"}, {"LD_LIBRARY_PATH", path("")}}), ranges_of("roctx"));
+  EXPECT_EQ(with_a_tool({{"ROCP_TOOL_LIBRARIES", "tool.so"}, {"LD_LIBRARY_PATH", path("")}}), "ready\n");
+  install("librocprofiler-sdk-roctx.so.1");
+  EXPECT_EQ(with_a_tool({{"ROCP_TOOL_LIBRARIES", "tool.so"}, {"LD_LIBRARY_PATH", path("")}}), ranges_of("roctx"));
+  // Nobody watches.
+  EXPECT_EQ(with_a_tool({{"LD_LIBRARY_PATH", path("")}}), "ready\n");
+}
+
+TEST(ProfileRanges, OfALibraryThatIsNoneAreNone) {
+  EXPECT_EQ(with_a_tool({{"NVTX_INJECTION64_PATH", "/nonexistent.so"}}), "ready\n");
+  EXPECT_EQ(with_a_tool({{"NVTX_INJECTION64_PATH", PROFILE_PROGRAM}}), "ready\n");
+}
+
+TEST(ProfileRanges, AndAProfileGoTogether) {
+  const std::string out = with_a_tool({{"NVTX_INJECTION64_PATH", FAKE_RANGE_TOOL}, {"KILN_PROFILE", "summary"}});
+  EXPECT_TRUE(out.starts_with(ranges_of("nvtx") + "kiln: 8 spans in ")) << out;
+}
+
 }  // namespace
 }  // namespace kiln::cli::testing

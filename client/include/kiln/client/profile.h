@@ -87,6 +87,7 @@ class Scope {
 
  private:
   std::unique_ptr<Span> span_;  // null: nobody profiles
+  bool is_range_ = false;       // a tool was told
 };
 
 }  // namespace kiln::profile
