@@ -15,7 +15,6 @@ class CapabilityTable {
   explicit CapabilityTable(std::string heading) : heading_(std::move(heading)) {}
 
   void add_row(const std::string& name, const target::OpForm& form, const target::Processor& processor);
-  // Whether each row is of the language for some type.
   std::string text() const;
 
  private:
