@@ -65,8 +65,8 @@ class OnAarch64 : public testing::TestWithParam<const char*> {
         .write(reinterpret_cast<const char*>(artifact->code.data()),
                static_cast<std::streamsize>(artifact->code.size()));
     write_case(launch, *kernel, artifact->metadata, *grid, test.inputs);
-    const std::string command =
-        std::string(kQemu) + " -L " + kSysroot + " " + kRunner + " " + code + " " + launch + " 2>&1";
+    const std::string command = std::string(kQemu) + " -L " + kSysroot + " " + kRunner + " " + code + " " +
+                                artifact->metadata.entry + " " + launch + " 2>&1";
     FILE* pipe = ::popen(command.c_str(), "r");
     std::string output;
     for (int c; pipe != nullptr && (c = std::fgetc(pipe)) != EOF;) output += static_cast<char>(c);

@@ -1,5 +1,5 @@
-/* Runs one compiled kernel: runner KERNEL.so CASE. The case holds the launch, and is overwritten with the buffers as
- * the kernel leaves them. Written by qemu_test.cpp, in the byte order of both machines: u64 parameter bytes, scratch
+/* Runs one compiled kernel: runner KERNEL.so ENTRY CASE. The case holds the launch, and is overwritten with the buffers
+ * as the kernel leaves them. Written by qemu_test.cpp, in the byte order of both machines: u64 parameter bytes, scratch
  * bytes, workspace bytes, grid x, y, z, arguments an argument: u64 offset, u64 size in the parameter block, u64 bytes
  * of its buffer (0: a scalar), u64 bits; the buffer */
 #include <dlfcn.h>
@@ -37,11 +37,11 @@ static int read_case(const char* path, uint64_t header[7], struct argument* argu
 int main(int argc, char** argv) {
   uint64_t header[7];
   static struct argument arguments[kMaxArguments];
-  if (argc != 3 || !read_case(argv[2], header, arguments)) return fail("bad arguments or case");
+  if (argc != 4 || !read_case(argv[3], header, arguments)) return fail("bad arguments or case");
   void* library = dlopen(argv[1], RTLD_NOW);
   if (!library) return fail(dlerror());
-  kiln_entry_fn entry = (kiln_entry_fn)dlsym(library, "kiln_entry");
-  if (!entry) return fail("no kiln_entry");
+  kiln_entry_fn entry = (kiln_entry_fn)dlsym(library, argv[2]);
+  if (!entry) return fail("the kernel has no such entry");
 
   char* params = calloc(1, header[0] + 8);
   for (uint64_t i = 0; i < header[6]; ++i) {
@@ -56,9 +56,9 @@ int main(int argc, char** argv) {
   context.workspace = aligned_alloc(64, (header[2] + 127) / 64 * 64);
   memset(context.scratch, 0xff, header[1]); /* NaN: nothing may rely on what was there */
   const uint32_t grid[3] = {(uint32_t)header[3], (uint32_t)header[4], (uint32_t)header[5]};
-  if (entry(params, grid, 0, header[3] * header[4] * header[5], &context) != 0) return fail("kiln_entry failed");
+  if (entry(params, grid, 0, header[3] * header[4] * header[5], &context) != 0) return fail("the entry failed");
 
-  FILE* file = fopen(argv[2], "wb");
+  FILE* file = fopen(argv[3], "wb");
   if (!file) return fail("cannot write");
   for (uint64_t i = 0; i < header[6]; ++i) fwrite(arguments[i].buffer, 1, arguments[i].bytes, file);
   return fclose(file) == 0 ? 0 : fail("cannot write");
