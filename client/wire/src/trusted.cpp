@@ -8,8 +8,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <sstream>
 #include <vector>
@@ -29,13 +31,35 @@ std::string user_name(uid_t user) {
   return ::getpwuid_r(user, &entry, text.data(), text.size(), &found) == 0 && found ? entry.pw_name : "";
 }
 
-// The group has no member but `user`, whose name it has: as useradd makes one for each user of Debian, Fedora and
-// others, with a umask that lets it write.
+// Whose primary group it is: its members do not name them.
+struct PrimaryUsers {
+  bool the_user = false, others = false;
+};
+
+// By /etc/passwd alone, where all are named: other sources need not list theirs. Nothing: it cannot be read.
+std::optional<PrimaryUsers> primary_users(gid_t group, uid_t user) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen("/etc/passwd", "re"), std::fclose);
+  PrimaryUsers out;
+  if (!file) return errno == ENOENT ? std::optional(out) : std::nullopt;
+  std::vector<char> text(64 << 10);
+  passwd entry{}, *found = nullptr;
+  int status = 0;
+  while ((status = ::fgetpwent_r(file.get(), &entry, text.data(), text.size(), &found)) == 0) {
+    if (entry.pw_gid == group) (entry.pw_uid == user ? out.the_user : out.others) = true;
+  }
+  return status == ENOENT ? std::optional(out) : std::nullopt;
+}
+
+// The group is the primary one of `user` and of nobody else, has his name, and no other member: as useradd makes one
+// for each user of Debian, Fedora and others, with a umask that lets it write.
 bool is_private_group(gid_t group, uid_t user) {
+  const auto primary = primary_users(group, user);
+  if (!primary || primary->others) return false;
   std::vector<char> text(64 << 10);
   ::group entry{}, *found = nullptr;
   if (::getgrgid_r(group, &entry, text.data(), text.size(), &found) != 0) return false;  // very many members
   if (!found) return user != 0 && group == ::getegid();  // a user that a container has no names for
+  if (!primary->the_user) return false;
   const std::string name = user_name(user);
   if (name.empty() || name != entry.gr_name) return false;
   for (char** member = entry.gr_mem; *member; ++member) {

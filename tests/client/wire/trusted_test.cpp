@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <linux/posix_acl_xattr.h>
 #include <sched.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -101,6 +102,48 @@ TEST_F(TrustedTest, OnlyGroupsWithoutOtherMembersMayWrite) {
   EXPECT_TRUE(check_trusted(at("a/b/program"))) << "group root";
   owner("a", 0, kNobody);
   expect_refused(at("a/b/program"), at("a"), "can be written by group 65534");
+}
+
+constexpr uid_t kAlice = 61001;
+constexpr int kNoNamespaces = 77;
+
+// Exit codes: 1 and 0, whether a user trusts `path` where these are the machine's users and groups.
+int trusts(uid_t user, const std::string& path, const std::string& users, const std::string& groups) {
+  if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      ::mount(users.c_str(), "/etc/passwd", nullptr, MS_BIND, nullptr) != 0 ||
+      ::mount(groups.c_str(), "/etc/group", nullptr, MS_BIND, nullptr) != 0) {
+    return kNoNamespaces;
+  }
+  if (::setgid(user) != 0 || ::setuid(user) != 0) return 76;
+  return check_trusted(path) ? 1 : 0;
+}
+
+// Who has it as the primary group is none of its members by /etc/group, and may write all the same.
+TEST_F(TrustedTest, APrivateGroupIsNobodyElsesPrimaryOne) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  std::ofstream(at("group")) << "root:x:0:\nalice:x:61001:\n";
+  const auto trusted = [&](uid_t user, const std::string& users) {
+    std::ofstream(at("passwd")) << users;
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(trusts(user, at("a/b/program"), at("passwd"), at("group")));
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return WEXITSTATUS(status);
+  };
+  const std::string root = "root:x:0:0::/:/bin/sh\n", alice = "alice:x:61001:61001::/:/bin/sh\n";
+  const auto someone = [](const std::string& user, uid_t group) {
+    return "bob:x:" + user + ":" + std::to_string(group) + "::/:/bin/sh\n";
+  };
+  mode("a", 0775);
+  for (const uid_t user : {uid_t{0}, kAlice}) {
+    for (const std::string place : {"a", "a/b", "a/b/program"}) owner(place, user, user);
+    const int alone = trusted(user, root + alice + someone("61002", 61002));
+    if (alone == kNoNamespaces) GTEST_SKIP() << "no namespaces here";
+    EXPECT_EQ(alone, 1) << user;
+    EXPECT_EQ(trusted(user, root + alice + someone("61002", user)), 0) << user;
+    EXPECT_EQ(trusted(user, root + alice + someone(std::to_string(user), user)), 1) << user << ", by another name";
+  }
+  EXPECT_EQ(trusted(kAlice, root + "alice:x:61001:100::/:/bin/sh\n"), 0) << "not the user's own primary one";
 }
 
 TEST_F(TrustedTest, AnAccessListIsNoPrivateGroup) {

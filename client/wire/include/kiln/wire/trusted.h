@@ -9,9 +9,9 @@ namespace kiln::wire {
 
 // Every directory on the way to `path`, every link on it and the file itself belong to this process's effective user or
 // to root and are closed to others; the error names the one that is not, and why. A sticky directory (/tmp) is passed
-// where what is taken in it belongs to either. A group may write if it has no member but them
-// (docs/reference/service.md). A path that leads to nothing is refused too, with kUnavailable: what has not been looked
-// at is not trusted.
+// where what is taken in it belongs to either. A group may write if it has no member but them, and is nobody else's
+// primary one (docs/reference/service.md). A path that leads to nothing is refused too, with kUnavailable: what has not
+// been looked at is not trusted.
 Result<void> check_trusted(const std::string& path);
 
 // The program that somebody has named, as a path from the root, which check_trusted has found to be fine: whoever
