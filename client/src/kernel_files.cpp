@@ -1,5 +1,7 @@
 #include "kernel_files.h"
 
+#include <sys/stat.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -9,6 +11,7 @@
 #include "kiln/dsl/request.h"
 #include "kiln/dsl/text.h"
 #include "kiln/wire/files.h"
+#include "kiln/wire/trusted.h"
 
 namespace kiln::client {
 namespace {
@@ -17,6 +20,16 @@ constexpr size_t kHashDigits = 12;
 constexpr size_t kMostName = 200;  // of the 255 that a file's name may have
 
 void complain(const std::string& what) { std::fprintf(stderr, "kiln: KILN_KERNEL_FILES: %s\n", what.c_str()); }
+
+// What lies there is written and executed by its name, so nobody else may put anything there, as they may into /tmp.
+Result<void> check_closed(const std::string& directory) {
+  auto trusted = wire::check_trusted(directory);
+  struct stat info{};
+  if (!trusted || ::stat(directory.c_str(), &info) != 0 || !(info.st_mode & (S_IWGRP | S_IWOTH))) return trusted;
+  if (!(info.st_mode & S_ISVTX)) return trusted;
+  return error(ErrorCode::kPermissionDenied,
+               directory + " is not used: others can put files there; name a directory of your own below it");
+}
 
 // Absolute: the program may change its directory.
 std::string make_kept_directory() {
@@ -27,6 +40,10 @@ std::string make_kept_directory() {
   if (!failed) std::filesystem::create_directories(directory, failed);
   if (failed) {
     complain(std::string(named) + ": " + failed.message());
+    return "";
+  }
+  if (auto closed = check_closed(directory.string()); !closed) {
+    complain(closed.error().message);
     return "";
   }
   return directory.string();

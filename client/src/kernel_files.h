@@ -12,8 +12,8 @@
 
 namespace kiln::client {
 
-// Whether the environment asks for it; read once. A directory that cannot be is said on the standard error, and nothing
-// is kept.
+// Whether the environment asks for it; read once. A directory that cannot be, or where others may write, is said on the
+// standard error, and nothing is kept.
 bool keeps_kernel_files();
 
 // The kernel with the option `debug = lines`, unless it has `debug`. The code is that of the kernel without lines.

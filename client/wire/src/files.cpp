@@ -1,7 +1,9 @@
 #include "kiln/wire/files.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -32,6 +34,26 @@ bool write_all(int fd, std::span<const std::byte> bytes) {
     bytes = bytes.subspan(static_cast<size_t>(written));
   }
   return true;
+}
+
+// One that has a name and was made by somebody else: who reads it, and when, is up to them.
+bool is_anothers_fifo(int fd) {
+  struct stat status{};
+  struct statfs system{};
+  return ::fstat(fd, &status) == 0 && S_ISFIFO(status.st_mode) && status.st_uid != ::geteuid() &&
+         (::fstatfs(fd, &system) != 0 || system.f_type != PIPEFS_MAGIC);
+}
+
+// A device or a pipe has no content that could be left half-written, and must not be renamed over. A fifo that nobody
+// reads is not waited for.
+Result<void> write_into(const std::string& path, std::span<const std::span<const std::byte>> pieces) {
+  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (!fd && errno == ENXIO) return invalid_argument(path + ": cannot be written: nobody reads it");
+  if (!fd) return file_error(path, "cannot be written", errno);
+  if (is_anothers_fifo(fd.get())) return invalid_argument(path + ": cannot be written: a fifo of another user's");
+  bool done = ::fcntl(fd.get(), F_SETFL, 0) == 0;
+  for (auto piece : pieces) done = done && write_all(fd.get(), piece);
+  return done ? Result<void>() : file_error(path, "cannot be written", errno);
 }
 
 // A temporary file beside the target that disappears unless it is renamed.
@@ -94,14 +116,8 @@ Result<std::string> read_text(const std::string& path) {
 
 Result<void> write_file(const std::string& path, std::span<const std::span<const std::byte>> pieces) {
   struct stat status{};
-  // A device or a pipe has no content that could be left half-written, and must not be renamed over.
   if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
-    const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-    bool done = fd >= 0;
-    for (auto piece : pieces) done = done && write_all(fd, piece);
-    const int number = errno;
-    if (fd >= 0) ::close(fd);
-    return done ? Result<void>() : file_error(path, "cannot be written", number);
+    return write_into(path, pieces);
   }
   TemporaryFile file(path);
   bool done = file.fd() >= 0;

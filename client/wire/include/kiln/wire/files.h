@@ -30,7 +30,8 @@ class InputFile {
 // Whole, at most 64 MiB. Errors name the file.
 Result<std::string> read_text(const std::string& path);
 
-// Writes beside the target and renames, so that a failure leaves no partial file and an old one intact.
+// Writes beside the target and renames, so that a failure leaves no partial file and an old one intact. Devices, pipes
+// and this user's own fifos are written into; one that nobody reads is an error, and is not waited for.
 Result<void> write_file(const std::string& path, std::span<const std::span<const std::byte>> pieces);
 Result<void> write_text(const std::string& path, std::string_view text);
 // Whether write_file could succeed, found out before a long computation; creates nothing.
