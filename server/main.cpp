@@ -4,6 +4,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,6 +16,7 @@
 #include "daemon.h"
 #include "kiln/cmdline/reference.h"
 #include "kiln/wire/crash_report.h"
+#include "kiln/wire/fd.h"
 #include "kiln/wire/paths.h"
 #include "kiln/wire/trusted.h"
 #include "memory_reserve.h"
@@ -105,17 +107,30 @@ Result<void> check_options(const std::string& config_file) {
   return there ? kiln::wire::check_trusted(config_file) : Result<void>();
 }
 
+// The file as it is now, opened without waiting: for whoever writes to a pipe, or has a lease on the file, all clients
+// would wait too. While it is open nobody gets such a lease. Without a descriptor: there is none, or a device.
+Result<kiln::wire::UniqueFd> open_options(const std::string& config_file) {
+  using kiln::wire::UniqueFd;
+  if (config_file.empty() || ::access(config_file.c_str(), F_OK) != 0) return UniqueFd();
+  UniqueFd file(::open(config_file.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (!file && errno == EWOULDBLOCK) return kiln::invalid_argument(config_file + " is held by somebody's lease");
+  struct stat info{};
+  if (!file || ::fstat(file.get(), &info) != 0)
+    return kiln::invalid_argument(config_file + ": " + std::strerror(errno));
+  if (S_ISREG(info.st_mode)) return file;
+  if (S_ISCHR(info.st_mode)) return UniqueFd();  // /dev/null
+  return kiln::invalid_argument(config_file + " is no file, and is read at the start only");
+}
+
 // The command line and the file as they are now; paths are those of the start, and not looked at.
 Result<Config> read_again(int argc, char** argv, const std::string& config_file) {
-  // To open it would be to wait for whoever writes to it, with all clients.
-  if (std::error_code ignored; std::filesystem::is_fifo(config_file, ignored)) {
-    return kiln::invalid_argument(config_file + " is a pipe, and is read at the start only");
-  }
   if (auto trusted = check_options(config_file); !trusted) return trusted.error();
+  auto file = open_options(config_file);
+  if (!file) return file.error();
   CLI::App app;
   Config config;
   kiln::server::add_options(app, config);
-  app.get_config_ptr()->default_val(config_file);
+  app.get_config_ptr()->default_val(*file ? "/proc/self/fd/" + std::to_string(file->get()) : "");
   std::vector<std::string> words;
   for (int i = argc - 1; i > 0; --i) {  // the parser takes them from the back
     const std::string word = argv[i];

@@ -1,4 +1,5 @@
 // Statement 39: what others have put into the daemon's directories, for it to follow, wait at, write to or delete.
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -286,6 +287,35 @@ TEST_F(BarPlanted, Statement39ADirectoryOfAnotherInstallationLeadsNowhereElse) {
   auto second = Connection::open(other);
   ASSERT_TRUE(second) << second.error().message;
   EXPECT_TRUE((*second)->shutdown());
+}
+
+// Whoever opens a file waits for whoever has such a lease on it, for 45 s.
+TEST_F(BarPlanted, Statement39ALeaseOnTheFileOfOptionsStopsNobody) {
+  const std::string file = temp_ / "kilnd.toml";
+  std::ofstream(file) << "queue-limit = 6\n";
+  start({"--config", file});
+  auto daemon = connect();
+  ASSERT_TRUE(daemon->ping());
+  std::ofstream(file) << "queue-limit = 7\n";
+  ::signal(SIGIO, SIG_IGN);  // it would be given up
+  wire::UniqueFd holder(::open(file.c_str(), O_RDWR | O_CLOEXEC));
+  if (::fcntl(holder.get(), F_SETLEASE, F_WRLCK) != 0) GTEST_SKIP() << "no leases on this file system";
+  daemon_.signal(SIGHUP);
+  const auto refused = [&] {
+    for (const auto& line : log_lines("kilnd.log")) {
+      if (line["event"] == "reload_failed") return line["reason"].get<std::string>();
+    }
+    return std::string();
+  };
+  const Stopwatch time;
+  EXPECT_TRUE(eventually([&] { return !refused().empty(); }));
+  EXPECT_TRUE(daemon->ping());
+  EXPECT_LT(time.ms(), 10'000);
+  EXPECT_EQ(refused(), file + " is held by somebody's lease");
+  EXPECT_EQ(stats()["config"]["queue_jobs"], 6);
+  holder.reset();
+  daemon_.signal(SIGHUP);
+  EXPECT_TRUE(eventually([&] { return stats()["config"]["queue_jobs"] == 7; }));
 }
 
 TEST_F(BarPlanted, Statement39LocksAreNobodyElses) {
