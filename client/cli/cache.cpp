@@ -29,6 +29,14 @@ Result<std::vector<EntryFile>> all_entries(const std::string& directory) {
   return find_entries(*root);
 }
 
+// Whether it was there.
+Result<bool> remove_file(const std::string& path) {
+  std::error_code failed;
+  const bool was_there = fs::remove(path, failed);
+  if (failed) return invalid_argument(path + ": cannot be removed: " + failed.message());
+  return was_there;
+}
+
 }  // namespace
 
 Result<void> cache_list(const std::string& directory) {
@@ -58,13 +66,20 @@ Result<void> cache_verify(const std::string& directory) {
 }
 
 Result<void> cache_clear(const std::string& directory) {
-  auto entries = all_entries(directory);
+  auto root = cache_root(directory);
+  if (!root) return root.error();
+  auto entries = find_entries(*root);
   if (!entries) return entries.error();
+  auto unfinished = find_unfinished(*root);
+  if (!unfinished) return unfinished.error();
   size_t removed = 0;
   for (const EntryFile& file : *entries) {
-    std::error_code failed;
-    removed += fs::remove(file.path, failed) ? 1 : 0;
-    if (failed) return invalid_argument(file.path + ": cannot be removed: " + failed.message());
+    auto was_there = remove_file(file.path);
+    if (!was_there) return was_there.error();
+    removed += *was_there ? 1 : 0;
+  }
+  for (const std::string& path : *unfinished) {
+    if (auto gone = remove_file(path); !gone) return gone.error();
   }
   std::printf("%zu entries removed\n", removed);
   return {};

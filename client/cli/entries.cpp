@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 
 #include "kiln/wire/files.h"
 #include "kiln/wire/messages.h"
@@ -29,6 +30,20 @@ bool is_link(const std::string& path) {
   return fs::is_symlink(fs::symlink_status(path, ignored));
 }
 
+// What lies below `v1` as v1/<builder>/<first two digits of a key>/<the others> does: both parts of the name, joined.
+Result<void> walk_entries(const std::string& root,
+                          const std::function<void(const std::string& name, const std::string& path)>& take) {
+  if (is_link(root + "/v1")) return invalid_argument(root + "/v1: it is a link, which is not followed");
+  std::error_code failed;
+  for (auto item =
+           fs::recursive_directory_iterator(root + "/v1", fs::directory_options::skip_permission_denied, failed);
+       !failed && item != fs::recursive_directory_iterator(); item.increment(failed)) {
+    const std::string name = item->path().parent_path().filename().string() + item->path().filename().string();
+    if (is_file(*item)) take(name, item->path().string());
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::string> cache_root(const std::string& directory) {
@@ -39,19 +54,25 @@ Result<std::string> cache_root(const std::string& directory) {
   return root;
 }
 
-// v1/<builder>/<first two digits of the key>/<the others>
 Result<std::vector<EntryFile>> find_entries(const std::string& root) {
-  if (is_link(root + "/v1")) return invalid_argument(root + "/v1: it is a link, which is not followed");
   std::vector<EntryFile> out;
-  std::error_code failed;
-  for (auto item =
-           fs::recursive_directory_iterator(root + "/v1", fs::directory_options::skip_permission_denied, failed);
-       !failed && item != fs::recursive_directory_iterator(); item.increment(failed)) {
-    const std::string key = item->path().parent_path().filename().string() + item->path().filename().string();
-    RequestKey parsed{};
-    if (is_file(*item) && parse_hex(key, parsed)) out.push_back({item->path().string(), parsed});
-  }
+  auto walked = walk_entries(root, [&](const std::string& name, const std::string& path) {
+    RequestKey key{};
+    if (parse_hex(name, key)) out.push_back({path, key});
+  });
+  if (!walked) return walked.error();
   sort_by_path(out);
+  return out;
+}
+
+Result<std::vector<std::string>> find_unfinished(const std::string& root) {
+  std::vector<std::string> out;
+  auto walked = walk_entries(root, [&](const std::string& name, const std::string& path) {
+    RequestKey key{};
+    const size_t end = name.find(wire::kUnfinished);
+    if (end != std::string::npos && parse_hex(name.substr(0, end), key)) out.push_back(path);
+  });
+  if (!walked) return walked.error();
   return out;
 }
 

@@ -21,6 +21,8 @@ struct EntryFile {
 Result<std::string> cache_root(const std::string& directory);
 // Every entry of every builder, sorted by path.
 Result<std::vector<EntryFile>> find_entries(const std::string& root);
+// The files that imports have not written to their end.
+Result<std::vector<std::string>> find_unfinished(const std::string& root);
 // The reports of compiles that killed their workers.
 std::vector<EntryFile> find_crashes(const std::string& root);
 

@@ -1,11 +1,13 @@
 // `kiln export` and `kiln import`: caches that are filled before a machine has asked for anything.
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 
@@ -71,9 +73,18 @@ Result<wire::UniqueFd> directory_in(const wire::UniqueFd& parent, const std::str
   return wire::UniqueFd(fd);
 }
 
+// A name that nobody has: neither another import, nor the rest of one that was killed, whatever its process was called.
+std::string unfinished_name(const std::string& entry) {
+  uint64_t number = 0;
+  if (::getrandom(&number, sizeof number, GRND_NONBLOCK) != sizeof number) {
+    number = static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  }
+  return entry + std::string(wire::kUnfinished) + std::to_string(number);
+}
+
 // As the daemon does it: data first, then the name. `builder`: the directory of its entries.
 Result<void> place_entry(const wire::UniqueFd& builder, std::span<const std::byte> bytes, const RequestKey& key) {
-  const std::string hex = to_hex(key), name = hex.substr(2), part = name + ".part-" + std::to_string(::getpid());
+  const std::string hex = to_hex(key), name = hex.substr(2), part = unfinished_name(name);
   auto directory = directory_in(builder, hex.substr(0, 2));
   if (!directory) return directory.error();
   const int fd = wire::open_own_file(directory->get(), part.c_str(), O_WRONLY | O_CREAT | O_EXCL, 0400);

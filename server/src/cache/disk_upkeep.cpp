@@ -38,10 +38,26 @@ bool is_entry(const DirEntry& file) {
   return !file.is_dir && !file.is_other && file.size <= wire::kMaxEntrySize && is_hex(file.name, kFileDigits);
 }
 
+// Of an import that was killed: one that runs has written to its file since.
+bool is_leftover(const DirEntry& file, int64_t now) {
+  constexpr int64_t kDay = 86'400'000'000'000;
+  const size_t end = file.name.find(wire::kUnfinished);
+  return end != std::string::npos && is_hex(file.name.substr(0, end), kFileDigits) && !file.is_dir && !file.is_other &&
+         (file.mtime_ns < now - kDay || file.mtime_ns > now + kDay);
+}
+
+int64_t now_ns() { return std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
+struct Listing {
+  std::vector<Aged> entries;
+  std::vector<std::string> leftovers;  // of imports
+};
+
 // Every entry below `v1`, of all builders; of some only, once `stop` is set. What else somebody has put there is not
 // this cache's to count.
-std::vector<Aged> list_entries(Fs& fs, int root, const std::atomic<bool>* stop = nullptr) {
-  std::vector<Aged> out;
+Listing list_entries(Fs& fs, int root, const std::atomic<bool>* stop = nullptr) {
+  Listing out;
+  const int64_t now = now_ns();
   std::vector<DirEntry> builders, fans, files;
   fs.list(root, "v1", builders);
   for (const auto& builder : builders) {
@@ -53,7 +69,9 @@ std::vector<Aged> list_entries(Fs& fs, int root, const std::atomic<bool>* stop =
       if (stop && *stop) return out;
       if (fan.is_dir && is_hex(fan.name, kFanDigits)) fs.list(root, base + "/" + fan.name, files);
       for (const auto& file : files) {
-        if (is_entry(file)) out.push_back({base + "/" + fan.name + "/" + file.name, file.size, file.mtime_ns});
+        const std::string path = base + "/" + fan.name + "/" + file.name;
+        if (is_entry(file)) out.entries.push_back({path, file.size, file.mtime_ns});
+        if (is_leftover(file, now)) out.leftovers.push_back(path);
       }
     }
   }
@@ -165,14 +183,14 @@ void DiskCache::expect_scan() {
 
 void DiskCache::scan() {
   uint64_t total = 0;
-  std::vector<Aged> entries;
+  Listing there;
   bool is_counted = false;
   try {
-    if (root_) entries = list_entries(fs_, root_.get(), &scan_stopped_);
+    if (root_) there = list_entries(fs_, root_.get(), &scan_stopped_);
     is_counted = true;
   } catch (const std::bad_alloc&) {  // stores do not wait for it
   }
-  for (const auto& entry : entries) total += entry.size;
+  for (const auto& entry : there.entries) total += entry.size;
   std::lock_guard lock(write_mutex_);
   scan_expected_ = false;
   scan_ended_.notify_all();
@@ -181,8 +199,11 @@ void DiskCache::scan() {
   // Another daemon may be the writer; what this one has stored before anybody asked it to wait is counted twice, which
   // the next eviction corrects.
   stats_.bytes += total;
-  if (writer_) make_room(0);
-  log_.info("cache_scanned", {{"entries", entries.size()}, {"bytes", total}});
+  if (writer_) {
+    for (const std::string& path : there.leftovers) fs_.unlink(root_.get(), path);
+    make_room(0);
+  }
+  log_.info("cache_scanned", {{"entries", there.entries.size()}, {"bytes", total}});
 }
 
 void DiskCache::stop_scan() {
@@ -217,7 +238,8 @@ int DiskCache::remove(const std::string& path, bool is_dir) {
 // Oldest use first. Counts anew, so that errors of the running total do not last. What cannot be removed takes no other
 // entry's place.
 void DiskCache::evict(const std::function<uint64_t(uint64_t total)>& target) {
-  auto entries = list_entries(fs_, root_.get());
+  auto [entries, leftovers] = list_entries(fs_, root_.get());
+  for (const std::string& path : leftovers) fs_.unlink(root_.get(), path);
   std::sort(entries.begin(), entries.end(), [](const Aged& a, const Aged& b) { return a.mtime_ns < b.mtime_ns; });
   uint64_t total = 0;
   for (const auto& entry : entries) total += entry.size;
@@ -276,7 +298,7 @@ void DiskCache::move_to_quarantine(const std::string& path, const RequestKey& ke
 void DiskCache::trim_ring(const std::string& directory) {
   std::vector<DirEntry> all;
   fs_.list(root_.get(), directory, all);
-  const int64_t now = std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
+  const int64_t now = now_ns();
   constexpr int64_t kClocksDiffer = 2'000'000'000;
   const auto age = [&](const DirEntry& each) {
     const bool is_odd = each.is_dir || each.is_other || each.mtime_ns > now + kClocksDiffer;

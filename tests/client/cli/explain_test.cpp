@@ -244,6 +244,28 @@ TEST_F(Entries, TravelInABundle) {
   expect_parts(output_of({"stats"}), {"hits_total.disk                          1"});
 }
 
+// In a container each import has the same number, and an earlier one may have been killed before its end.
+TEST_F(Entries, AKilledImportStandsInNobodysWay) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give processes their numbers anew";
+  compile();
+  output_of({"export", "axpy.bundle"});
+  const std::string entry = first_entry();
+  fs::remove(entry);
+  for (int number = 1; number < 9; ++number) std::ofstream(entry + ".part-" + std::to_string(number)) << "a half";
+  const Outcome done = kiln({"profile", "--", "env", "-u", "KILN_PROFILE", "unshare", "--pid", "--fork",
+                             KILN_EXECUTABLE, "import", "--trust", "axpy.bundle"});
+  if (done.errors.find("unshare: ") != std::string::npos) GTEST_SKIP() << done.errors;
+  EXPECT_EQ(done.code, 0) << done.errors;
+  EXPECT_TRUE(fs::exists(entry));
+  const auto files = [&] {
+    const fs::directory_iterator all(fs::path(entry).parent_path());
+    return std::distance(begin(all), end(all));
+  };
+  EXPECT_EQ(files(), 9) << "and leaves none itself";
+  EXPECT_EQ(output_of({"cache", "clear"}), "1 entries removed\n");
+  EXPECT_EQ(files(), 0);
+}
+
 TEST_F(Entries, DamagedBundlesChangeNothing) {
   compile();
   output_of({"export", "good.bundle"});

@@ -165,6 +165,41 @@ TEST_F(DiskCacheTest, WhatIsNoEntryIsNotCounted) {
   for (const fs::path& at : planted) EXPECT_TRUE(fs::exists(fs::symlink_status(at))) << at;
 }
 
+// What an import has not written to its end is no entry, and goes when nobody can be writing to it any more.
+TEST_F(DiskCacheTest, WhatAKilledImportHasLeftGoesAfterADay) {
+  auto cache = std::make_unique<DiskCache>(fs_, log_, dir_ / "cache", "b", 1 << 20);
+  cache->open();
+  ASSERT_TRUE(cache->store(key_number(1), entry(key_number(1))));
+  const std::string file = entry_files(dir_ / "cache").at(0);
+  const auto plant = [](const std::string& at, int hours) {
+    std::ofstream(at) << std::string(300'000, 'x');
+    fs::last_write_time(at, fs::file_time_type::clock::now() + std::chrono::hours(hours));
+  };
+  const std::string old = file + ".part-4", future = file + ".part-5", young = file + ".part-6";
+  const std::string other = fs::path(file).parent_path() / "mine.part-4", directory = file + ".part-7";
+  fs::create_directory(directory);
+  const auto plant_all = [&] {
+    for (const std::string& at : {old, other}) plant(at, -25);
+    plant(future, 25);
+    plant(young, -23);
+    fs::last_write_time(directory, fs::file_time_type::clock::now() - std::chrono::hours(25));
+  };
+  const auto expect_swept = [&](const std::string& when) {
+    for (const std::string& at : {old, future}) EXPECT_FALSE(fs::exists(at)) << when << ": " << at;
+    for (const std::string& at : {young, other, directory, file}) EXPECT_TRUE(fs::exists(at)) << when << ": " << at;
+  };
+  plant_all();
+  cache->recount();
+  expect_swept("a count that was asked for");
+  EXPECT_LT(cache->stats().bytes, 300'000u);
+  plant_all();
+  cache.reset();
+  auto next = make();
+  next.open();
+  next.scan();
+  expect_swept("the next daemon's");
+}
+
 // Nor does an entry count as more than it takes.
 TEST_F(DiskCacheTest, WhatIsLongerThanItTakesCountsAsWhatItTakes) {
   auto cache = make();

@@ -26,6 +26,8 @@ using BuilderTag = std::array<uint8_t, 16>;
 BuilderTag builder_tag(std::string_view builder_id);
 // The directory of a builder's entries: the tag's first 8 bytes in hex.
 std::string builder_directory(std::string_view builder_id);
+// Between an entry's name and a random number, beside it: what `kiln import` has not written to its end.
+inline constexpr std::string_view kUnfinished = ".part-";
 
 struct EntrySource {
   RequestKey key{};
