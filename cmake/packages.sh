@@ -8,7 +8,7 @@ KILN_BUILD_PACKAGES="g++ cmake ninja-build pkg-config ccache llvm-$KILN_LLVM-dev
   libhiredis-dev libminizip-dev systemtap-sdt-dev"
 KILN_TEST_PACKAGES="libgtest-dev libgmock-dev python3 binutils libmpfr-dev clang-format-$KILN_LLVM clang-$KILN_LLVM libclang-rt-$KILN_LLVM-dev
   llvm-$KILN_LLVM-tools mandoc python3-numpy dpkg-dev qemu-user chromium-headless-shell gcc-aarch64-linux-gnu libc6-dev-arm64-cross redis-server iproute2
-  locales procps file"
+  locales procps file gdb"
 
 # What the target kiln_wheels needs besides the first list; tests/run.sh --models has it.
 KILN_WHEEL_PACKAGES="binutils patchelf python3"

@@ -1,6 +1,7 @@
 // Loads a shared object that lies in memory: the dynamic linker wants a file, so it gets one without a name (memfd),
 // and where that is not allowed, a temporary one that is gone as soon as it is mapped.
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -40,10 +41,12 @@ bool write_all(int fd, std::span<const std::byte> bytes) {
 }
 
 // The dynamic linker takes two libraries of equal path for one, even when the descriptor's number was closed and used
-// again in between. So every load spells the path differently: each bit of a counter is a "/" or a "./" more.
+// again in between. So every load spells the path differently: each bit of a counter is a "/" or a "./" more. The
+// process goes by its number: a debugger opens the path too, and what it has itself by this descriptor may be a pipe,
+// on which it would wait for ever.
 std::string unique_path(int fd) {
   static std::atomic<uint64_t> counter{1};
-  std::string path = "/proc/self/fd/";
+  std::string path = "/proc/" + std::to_string(::getpid()) + "/fd/";
   for (uint64_t n = counter.fetch_add(1, std::memory_order_relaxed); n != 0; n >>= 1) path += (n & 1) ? "./" : "/";
   return path + std::to_string(fd);
 }
@@ -53,6 +56,15 @@ void* open_library(const std::string& path) {
   return ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
+// A number that programs hardly come to: by the time that a debugger attaches, the path is nobody's.
+int raised(int fd) {
+  constexpr int kHigh = 768;
+  const int high = fd < 0 ? fd : ::fcntl(fd, F_DUPFD_CLOEXEC, kHigh);
+  if (high < 0) return fd;
+  ::close(fd);
+  return high;
+}
+
 // dlerror's text belongs to the calling thread and is cleared by reading it.
 std::string linker_message() {
   const char* message = ::dlerror();
@@ -60,7 +72,7 @@ std::string linker_message() {
 }
 
 void* load_from_memfd(std::span<const std::byte> bytes, std::string& why) {
-  OwnedFd fd(::memfd_create("kiln-kernel", MFD_CLOEXEC));
+  const OwnedFd fd(raised(::memfd_create("kiln-kernel", MFD_CLOEXEC)));
   if (fd.get() < 0 || !write_all(fd.get(), bytes)) {
     why = std::string("memfd: ") + std::strerror(errno);
     return nullptr;

@@ -78,12 +78,12 @@ Result<std::vector<CompileSpec>> specs_of(const graph::Plan& plan, uint32_t dead
   std::vector<dsl::Facts> facts = graph::facts_of(plan);
   for (size_t i = 0; i < plan.kernels.size(); ++i) {
     const graph::PlannedKernel& kernel = plan.kernels[i];
-    const bool has_lines = keeps_kernel_files();
     auto constexprs = dsl::complete_constexprs(kernel.kernel, kernel.constexprs, plan.target);
     if (!constexprs) return of_kernel(plan, i, constexprs.error());
     CompileSpec& spec = out.emplace_back();
-    spec.kernel = std::make_shared<const dsl::Kernel>(has_lines ? with_lines_of_text(kernel.kernel) : kernel.kernel);
-    if (!kernel.encoded.empty() && !has_lines) {
+    spec.kernel =
+        std::make_shared<const dsl::Kernel>(keeps_kernel_files() ? with_lines_of_text(kernel.kernel) : kernel.kernel);
+    if (!kernel.encoded.empty()) {
       auto requests = dsl::RequestEncoder::of_encoded(spec.kernel, kernel.encoded);
       if (!requests) return of_kernel(plan, i, requests.error());
       spec.requests = std::make_shared<const dsl::RequestEncoder>(std::move(*requests));
