@@ -1,6 +1,7 @@
 // Runs the built `kiln` in a directory that is gone afterwards.
 #pragma once
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "kiln/client/npy.h"
+#include "kiln/wire/process.h"
 #include "scratch.h"
 
 namespace kiln::cli::testing {
@@ -91,23 +93,16 @@ class CliTest : public ::testing::Test {
   // client starts.
   Outcome kiln(const std::vector<std::string>& words) const {
     const std::string out = path("stdout.txt"), err = path("stderr.txt");
-    const pid_t child = ::fork();
-    if (child == 0) {
-      std::vector<char*> argv = {const_cast<char*>(KILN_EXECUTABLE)};
-      for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-      argv.push_back(nullptr);
-      ::setenv("KILN_RUNTIME_DIR", path("run").c_str(), 1);
-      ::setenv("KILN_CACHE_DIR", path("cache").c_str(), 1);
-      ::setenv("KILN_KILND", kilnd_, 1);
-      if (::chdir(directory_.c_str()) != 0 || !std::freopen(out.c_str(), "w", stdout) ||
-          !std::freopen(err.c_str(), "w", stderr)) {
-        ::_exit(126);
-      }
-      ::execv(KILN_EXECUTABLE, argv.data());
-      ::_exit(127);
-    }
+    constexpr int kWritten = O_WRONLY | O_CREAT | O_TRUNC;
+    wire::Program program{
+        .command = {"/usr/bin/env", "-C", directory_.string(), "KILN_RUNTIME_DIR=" + path("run"),
+                    "KILN_CACHE_DIR=" + path("cache"), std::string("KILN_KILND=") + kilnd_, KILN_EXECUTABLE},
+        .descriptors = {{.number = 1, .path = out, .flags = kWritten}, {.number = 2, .path = err, .flags = kWritten}}};
+    program.command.insert(program.command.end(), words.begin(), words.end());
+    const auto child = wire::spawn(program);
+    if (!child) return {126, "", child.error().message};
     int status = 0;
-    ::waitpid(child, &status, 0);
+    ::waitpid(*child, &status, 0);
     return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read("stdout.txt"), read("stderr.txt")};
   }
 

@@ -111,7 +111,8 @@ TEST_F(BarFreshStart, Statement41WhatTheKernelPassesOnIsTheMachines) {
     ::prctl(PR_SET_TIMERSLACK, 40'000'000);
     ::prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
     ::prctl(PR_SET_SPECULATION_CTRL, PR_SPEC_STORE_BYPASS, PR_SPEC_DISABLE, 0, 0);
-    ::personality(ADDR_NO_RANDOMIZE | ADDR_COMPAT_LAYOUT | READ_IMPLIES_EXEC);
+    // The thread sanitizer has its own idea of where things lie.
+    if (!kSanitized) ::personality(ADDR_NO_RANDOMIZE | ADDR_COMPAT_LAYOUT | READ_IMPLIES_EXEC);
   });
   const pid_t daemon = daemon_process();
   const std::vector<pid_t> below = descendants(daemon);
@@ -129,6 +130,41 @@ TEST_F(BarFreshStart, Statement41WhatTheKernelPassesOnIsTheMachines) {
       EXPECT_EQ(std::stoul(persona, nullptr, 16), 0u);
     }
   }
+}
+
+// How long a process may run while others wait: `chrt --other --sched-runtime`. Absent: the kernel does not tell.
+uint64_t slice_of(pid_t pid) {
+  struct {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime, deadline, period;
+  } attributes{};
+  return ::syscall(SYS_sched_getattr, pid, &attributes, sizeof attributes, 0) == 0 ? attributes.runtime : 0;
+}
+
+void take_slice(uint64_t nanoseconds) {
+  struct {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime, deadline, period;
+  } attributes{48, SCHED_OTHER, 0, 0, 0, nanoseconds, 0, 0};
+  ::syscall(SYS_sched_setattr, 0, &attributes, 0);
+}
+
+TEST_F(BarFreshStart, Statement41TheSliceIsTheMachines) {
+  const uint64_t usual = slice_of(::getpid());
+  if (usual == 0) GTEST_SKIP() << "before Linux 6.12 there is no slice of one's own";
+  start_by([] {
+    take_slice(100'000'000);
+    EXPECT_EQ(slice_of(::getpid()), 100'000'000u);
+  });
+  const pid_t daemon = daemon_process();
+  EXPECT_EQ(slice_of(daemon), usual);
+  for (const pid_t process : descendants(daemon)) EXPECT_EQ(slice_of(process), usual);
 }
 
 // A program lies where it was laid when it was executed: at another place each time.
