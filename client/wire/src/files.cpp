@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
 #include <cstring>
 
 #include "kiln/wire/fd.h"
@@ -44,11 +45,19 @@ bool is_anothers_fifo(int fd) {
          (::fstatfs(fd, &system) != 0 || system.f_type != PIPEFS_MAGIC);
 }
 
-// A device or a pipe has no content that could be left half-written, and must not be renamed over. A fifo that nobody
-// reads is not waited for.
+bool is_own_fifo(const std::string& path) {
+  struct stat status{};
+  return ::stat(path.c_str(), &status) == 0 && S_ISFIFO(status.st_mode) && status.st_uid == ::geteuid();
+}
+
+// A device or a pipe has no content that could be left half-written, and must not be renamed over. Nobody waits for the
+// reader of a fifo but its owner.
 Result<void> write_into(const std::string& path, std::span<const std::span<const std::byte>> pieces) {
-  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-  if (!fd && errno == ENXIO) return invalid_argument(path + ": cannot be written: nobody reads it");
+  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (!fd && errno == ENXIO) {
+    if (!is_own_fifo(path)) return invalid_argument(path + ": cannot be written: nobody reads it");
+    fd = UniqueFd(::open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC));
+  }
   if (!fd) return file_error(path, "cannot be written", errno);
   if (is_anothers_fifo(fd.get())) return invalid_argument(path + ": cannot be written: a fifo of another user's");
   bool done = ::fcntl(fd.get(), F_SETFL, 0) == 0;
@@ -56,7 +65,22 @@ Result<void> write_into(const std::string& path, std::span<const std::span<const
   return done ? Result<void>() : file_error(path, "cannot be written", errno);
 }
 
-// A temporary file beside the target that disappears unless it is renamed.
+// `/dev/stdout`, `/dev/fd/3`: a link of /proc's at the end of the way. What it leads to is open, and is written into:
+// its name is no file's that another could take the place of.
+bool names_open_file(std::string path) {
+  constexpr int kMostLinks = 40;  // of the kernel
+  for (int i = 0; i < kMostLinks; ++i) {
+    char target[PATH_MAX];
+    const ssize_t length = ::readlink(path.c_str(), target, sizeof target);
+    if (length < 0) return false;
+    struct statfs system{};
+    if (::statfs(directory_of(path).c_str(), &system) == 0 && system.f_type == PROC_SUPER_MAGIC) return true;
+    const std::string next(target, static_cast<size_t>(length));
+    path = next.starts_with('/') ? next : directory_of(path) + "/" + next;
+  }
+  return false;
+}
+
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::string& target) : path_(target + ".XXXXXX"), fd_(::mkstemp(path_.data())) {}
@@ -116,9 +140,8 @@ Result<std::string> read_text(const std::string& path) {
 
 Result<void> write_file(const std::string& path, std::span<const std::span<const std::byte>> pieces) {
   struct stat status{};
-  if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
-    return write_into(path, pieces);
-  }
+  const bool is_there = ::stat(path.c_str(), &status) == 0 && !S_ISDIR(status.st_mode);
+  if (is_there && (!S_ISREG(status.st_mode) || names_open_file(path))) return write_into(path, pieces);
   TemporaryFile file(path);
   bool done = file.fd() >= 0;
   for (auto piece : pieces) done = done && write_all(file.fd(), piece);
