@@ -1,12 +1,16 @@
-# quickstart.sh and tests/run.sh build so where nothing is built yet: headers are read and templates instantiated a dozen times
-# less. After a change of one file its dozen is compiled again.
+# quickstart.sh and tests/run.sh build so where nothing is built yet: headers are read and templates instantiated dozens of times
+# less. After a change of one file its dozens are compiled again.
 option(KILN_UNITY "Compile the files of a target by the dozen" OFF)
+set(KILN_UNITY_MOST 40)
 
-# kiln_private_names(FILE OUT): names that the file defines for itself, in an anonymous namespace or as static, and its macros, read
-# as clang-format leaves them: at column 0. A name that two files have would be defined twice where they are compiled as one.
-function(kiln_private_names file out)
+# kiln_private_names(FILE NAMES ALIASES): names that the file defines for itself, in an anonymous namespace or as static, and its macros,
+# read as clang-format leaves them: at column 0. A name that two files have would be defined twice where they are compiled as one. Aliases
+# are apart, as whole lines: two that say the same may stand in one file.
+function(kiln_private_names file out_names out_aliases)
   file(READ "${file}" text)
   string(REGEX MATCHALL "\n(}  // namespace|#define [A-Za-z0-9_]+|MATCHER[_P0-9]*[(][A-Za-z0-9_]+|[A-Za-z_][^\n({=;[]*)" lines "\n${text}")
+  string(REGEX MATCHALL "\n(using|namespace) [A-Za-z0-9_]+( = [^\n;]*|[A-Za-z0-9_:]*::[A-Za-z0-9_]+)" aliases "\n${text}")
+  list(TRANSFORM aliases STRIP)
   set(private FALSE)
   set(names "")
   foreach(line IN LISTS lines)
@@ -17,7 +21,7 @@ function(kiln_private_names file out)
       set(private FALSE)
     elseif(line MATCHES "^(#define |MATCHER[_P0-9]*[(])(.*)")
       list(APPEND names "${CMAKE_MATCH_2}")
-    elseif((private OR line MATCHES "^static ") AND NOT line MATCHES "^(template |using enum )")
+    elseif((private OR line MATCHES "^static ") AND NOT line MATCHES "^(template |using |namespace )")
       string(REGEX REPLACE " : .*" "" line "${line}")
       if(line MATCHES "[ *&]([A-Za-z0-9_]+)$")
         list(APPEND names "${CMAKE_MATCH_1}")
@@ -28,24 +32,49 @@ function(kiln_private_names file out)
   string(REGEX MATCHALL "\n(static )?const[^\n;[]*" declarations "\n${text}")
   string(REGEX MATCHALL "[A-Za-z0-9_]+ =" constants "${declarations}")
   list(TRANSFORM constants REPLACE " =" "")
-  set(${out} "${names};${constants}" PARENT_SCOPE)
+  list(APPEND names ${constants})
+  set(${out_names} "${names}" PARENT_SCOPE)
+  set(${out_aliases} "${aliases}" PARENT_SCOPE)
 endfunction()
 
-# kiln_unity_apart(FILE OUT): whether it is compiled alone, for it has compile options of its own, or brings names of the language to file scope,
-# which would hold in the files behind it.
-function(kiln_unity_apart file out)
-  get_source_file_property(own_options "${file}" COMPILE_OPTIONS)
-  file(STRINGS "${file}" directives REGEX "^using (namespace |[a-z:]*lang::)")
-  if(own_options OR directives)
+# What the lines of aliases name.
+function(kiln_alias_names lines out)
+  list(TRANSFORM lines REPLACE "^[a-z]+ ([A-Za-z0-9_:]*::)?([A-Za-z0-9_]+)( = .*)?" "\\2")
+  set(${out} "${lines}" PARENT_SCOPE)
+endfunction()
+
+# kiln_unity_clash(GROUP OUT): whether the file, with its `names` and `aliases`, cannot be compiled with the group's.
+function(kiln_unity_clash group out)
+  kiln_alias_names("${aliases}" alias_names)
+  kiln_alias_names("${aliases_${group}}" group_alias_names)
+  set(other_aliases ${aliases})
+  list(REMOVE_ITEM other_aliases ${aliases_${group}})
+  kiln_alias_names("${other_aliases}" other_names)
+  kiln_have_common(names names_${group} clash)
+  kiln_have_common(names group_alias_names clash_of_name)
+  kiln_have_common(alias_names names_${group} clash_of_alias)
+  kiln_have_common(other_names group_alias_names clash_of_aliases)
+  if(clash OR clash_of_name OR clash_of_alias OR clash_of_aliases)
     set(${out} TRUE PARENT_SCOPE)
   else()
     set(${out} FALSE PARENT_SCOPE)
   endif()
 endfunction()
 
-# kiln_unity_enums(FILE OUT): the enumerations whose names the file uses as they are. Those of two may have a name in common.
-function(kiln_unity_enums file out)
-  file(STRINGS "${file}" directives REGEX "^using enum ")
+# kiln_unity_apart(FILE OUT): whether it is compiled alone, for it has compile options of its own.
+function(kiln_unity_apart file out)
+  get_source_file_property(own_options "${file}" COMPILE_OPTIONS)
+  if(own_options)
+    set(${out} TRUE PARENT_SCOPE)
+  else()
+    set(${out} FALSE PARENT_SCOPE)
+  endif()
+endfunction()
+
+# kiln_unity_directives(FILE REGEX OUT): the using-directives and -declarations at file scope that begin so. They hold in the files behind
+# it too.
+function(kiln_unity_directives file regex out)
+  file(STRINGS "${file}" directives REGEX "${regex}")
   list(SORT directives)
   list(REMOVE_DUPLICATES directives)
   set(${out} "${directives}" PARENT_SCOPE)
@@ -63,7 +92,8 @@ function(kiln_have_common a b out)
 endfunction()
 
 # kiln_unity(TARGET): compiles its files by the dozen, those of a folder together where it can be, and never two that have a private
-# name in common or use enumerations that differ.
+# name in common, use enumerations that differ (those of two may have a name in common), or of which one brings the language's names to
+# file scope and the other does not.
 function(kiln_unity target)
   if(NOT KILN_UNITY)
     return()
@@ -71,7 +101,8 @@ function(kiln_unity target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # It warns of classes with members of anonymous namespaces outside of the main file, where these are all.
-    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+    # And it collects garbage an eighth of its time, in processes of a gigabyte: a file is done before that pays.
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage --param=ggc-min-expand=400 --param=ggc-min-heapsize=1500000)
   endif()
   get_target_property(files ${target} SOURCES)
   list(FILTER files INCLUDE REGEX "\\.cpp$")
@@ -84,12 +115,13 @@ function(kiln_unity target)
     if(apart)
       continue()
     endif()
-    kiln_private_names("${file}" names)
-    kiln_unity_enums("${file}" enums)
+    kiln_private_names("${file}" names aliases)
+    kiln_unity_directives("${file}" "^using enum " enums)
+    kiln_unity_directives("${file}" "^using (namespace |[a-z:]*lang::)" opened)
     set(chosen ${next})
     foreach(group IN LISTS open_groups)
-      kiln_have_common(names names_${group} clash)
-      if(enums AND enums_${group} AND NOT enums STREQUAL enums_${group})
+      kiln_unity_clash(${group} clash)
+      if((enums AND enums_${group} AND NOT enums STREQUAL enums_${group}) OR NOT opened STREQUAL opened_${group})
         set(clash TRUE)
       endif()
       if(NOT clash)
@@ -100,16 +132,19 @@ function(kiln_unity target)
     if(chosen EQUAL next)
       list(APPEND open_groups ${next})
       set(names_${next} "")
+      set(aliases_${next} "")
       set(enums_${next} "")
+      set(opened_${next} "${opened}")
       set(count_${next} 0)
       math(EXPR next "${next} + 1")
     endif()
     list(APPEND names_${chosen} ${names})
+    list(APPEND aliases_${chosen} ${aliases})
     if(enums)
       set(enums_${chosen} "${enums}")
     endif()
     math(EXPR count_${chosen} "${count_${chosen}} + 1")
-    if(count_${chosen} EQUAL 12)
+    if(count_${chosen} EQUAL KILN_UNITY_MOST)
       list(REMOVE_ITEM open_groups ${chosen})
     endif()
     set_source_files_properties("${file}" PROPERTIES UNITY_GROUP ${chosen})

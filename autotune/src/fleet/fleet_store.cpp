@@ -31,7 +31,7 @@ std::string delivery_name(size_t number, int delivery) {
   return std::to_string(number) + ":" + std::to_string(delivery);
 }
 
-std::string milliseconds(Seconds time) { return std::to_string(static_cast<int64_t>(time.count() * 1000)); }
+std::string in_milliseconds(Seconds time) { return std::to_string(static_cast<int64_t>(time.count() * 1000)); }
 
 std::optional<size_t> parse_number(const std::string& text) {
   size_t out = 0;
@@ -179,7 +179,7 @@ Result<std::optional<FleetClaim>> FleetStore::claim_of(const std::string& batch)
 Result<std::optional<FleetClaim>> FleetStore::take_over(const std::string& batch) {
   const std::string stream = stream_name(batch);
   for (;;) {
-    auto taken = ask({"XAUTOCLAIM", stream, kGroup, worker_, milliseconds(options_.lease), "0-0", "COUNT", "1"});
+    auto taken = ask({"XAUTOCLAIM", stream, kGroup, worker_, in_milliseconds(options_.lease), "0-0", "COUNT", "1"});
     if (!taken) return taken.error();
     const Reply& entries = at(*taken, 1);
     if (entries.items.empty()) return std::optional<FleetClaim>();

@@ -5,8 +5,6 @@
 
 namespace kiln::planner {
 
-constexpr size_t kNoAxis = ~size_t{0};
-
 // A row-major axis of all places of several.
 struct FlatAxis {
   size_t axis = kNoAxis;  // of the nest; kNoAxis: there is one place

@@ -18,6 +18,8 @@ namespace kiln::planner {
 using dsl::Expr;
 using Coords = std::vector<Expr>;
 
+inline constexpr size_t kNoAxis = ~size_t{0};  // where there is one place
+
 class IndexSpace {
  public:
   explicit IndexSpace(std::span<const graph::DimInfo> dims)

@@ -16,7 +16,6 @@ using lang::Value;
 
 namespace {
 
-constexpr size_t kNoAxis = ~size_t{0};
 constexpr int64_t kWidest = 256;  // of heads
 constexpr double kLog2E = 1.44269504088896340736;
 

@@ -14,7 +14,6 @@ using lang::Value;
 
 namespace {
 
-constexpr size_t kNoAxis = ~size_t{0};
 constexpr int64_t kLanes = 1024;
 
 struct Updates {

@@ -37,7 +37,7 @@ std::string assembly_of(const dsl::Kernel& kernel, const std::string& target) {
 }
 
 // Sections of debugging, what only names lines, and the labels that these need.
-std::string code_of(const std::string& assembly) {
+std::string code_in(const std::string& assembly) {
   static const std::regex kLines(
       "\t\\.(loc|file|cfi_\\w+)\\b[^\n]*\n|\\.Ltmp\\d+:\n|\\.Lfunc_(begin|end)\\d+:\n|kiln_\\w+|[ \t]*#[^\n]*|"
       "\\.Lfunc_end\\d+-\\S+|\\.L\\w+|\t\\.size[^\n]*\n");
@@ -110,7 +110,7 @@ TEST(CpuLines, AloneLeaveTheCodeAsItIs) {
       const std::string plain = assembly_of(kernel, target), lines = assembly_of(with_lines(kernel), target);
       EXPECT_EQ(plain.find(".loc"), std::string::npos) << name;
       EXPECT_NE(lines.find(".loc"), std::string::npos) << name;
-      EXPECT_EQ(code_of(lines), code_of(plain)) << name << " " << target;
+      EXPECT_EQ(code_in(lines), code_in(plain)) << name << " " << target;
     }
   }
 }

@@ -12,9 +12,9 @@ namespace {
 using enum TensorOp;
 
 // x and g as they are computed with.
-struct Wide {
+struct Widened {
   Tensor x, g;
-  explicit Wide(const Adjoint& a) {
+  explicit Widened(const Adjoint& a) {
     const ElementType type = a.x().element() == f64 ? f64 : f32;
     x = cast(a.x(), type);
     g = cast(a.g(), type);
@@ -37,34 +37,34 @@ void clamp_rule(Adjoint& a) {
 }
 void sigmoid_rule(Adjoint& a) { a.give(0, a.g() * a.y() * (1 - a.y())); }
 void silu_rule(Adjoint& a) {
-  const Wide w(a);
+  const Widened w(a);
   const Tensor s = sigmoid(w.x);
-  Wide::give(a, w.g * (s * (w.x * (1 - s) + 1)));
+  Widened::give(a, w.g * (s * (w.x * (1 - s) + 1)));
 }
 // Φ(x) + x·φ(x)
 void gelu_erf(Adjoint& a) {
-  const Wide w(a);
+  const Widened w(a);
   const Tensor& x = w.x;
   const Tensor density = exp(x * x * -0.5) * (std::numbers::inv_sqrtpi / std::numbers::sqrt2);
   const Tensor below = erf(x * (1 / std::numbers::sqrt2)) * 0.5 + 0.5;
-  Wide::give(a, w.g * (below + x * density));
+  Widened::give(a, w.g * (below + x * density));
 }
 // y = x/2·(1 + t), t = tanh(k·(x + c·x³)). Far out t is 1, and the square of x must not be infinite.
 void gelu_tanh(Adjoint& a) {
-  const Wide w(a);
+  const Widened w(a);
   const Tensor& x = w.x;
   const double k = std::sqrt(2 / std::numbers::pi), c = 0.044715;
   const Tensor square = min(x * x, 10000);
   const Tensor t = tanh(x * (square * c + 1) * k);
   const Tensor slope = (1 - t * t) * (square * (3 * c) + 1) * k;
-  Wide::give(a, w.g * ((t + 1) * 0.5 + x * slope * 0.5));
+  Widened::give(a, w.g * ((t + 1) * 0.5 + x * slope * 0.5));
 }
 void gelu_rule(Adjoint& a) { return enum_attr<GeluKind>(a.attrs(), 0) == GeluKind::kErf ? gelu_erf(a) : gelu_tanh(a); }
 void softplus_rule(Adjoint& a) { a.give(0, a.g() * sigmoid(a.x())); }
 void mish_rule(Adjoint& a) {
-  const Wide w(a);
+  const Widened w(a);
   const Tensor t = tanh(softplus(w.x));
-  Wide::give(a, w.g * (t + w.x * (1 - t * t) * sigmoid(w.x)));
+  Widened::give(a, w.g * (t + w.x * (1 - t * t) * sigmoid(w.x)));
 }
 void hard_sigmoid_rule(Adjoint& a) {
   const Tensor inside = (a.x() > -3) & (a.x() < 3);

@@ -297,7 +297,7 @@ Results close(Arguments& a) {
   return {out};
 }
 
-constexpr Function kFunctions[] = {
+constexpr Function kArithmeticFunctions[] = {
     {"add.Scalar", add},
     {"add.Tensor", add},
     {"addcdiv", product_added},
@@ -415,6 +415,6 @@ constexpr Function kFunctions[] = {
 
 }  // namespace
 
-std::span<const Function> arithmetic_functions() { return kFunctions; }
+std::span<const Function> arithmetic_functions() { return kArithmeticFunctions; }
 
 }  // namespace kiln::graph::aten

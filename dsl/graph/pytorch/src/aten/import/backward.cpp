@@ -368,7 +368,7 @@ Results bag_weights_gradient(Arguments& a) {
   return {padding >= 0 ? where(ids == padding, 0, y) : y};
 }
 
-constexpr Function kFunctions[] = {
+constexpr Function kBackwardFunctions[] = {
     {"_embedding_bag_per_sample_weights_backward", bag_weights_gradient},
     {"_log_softmax_backward_data", log_softmax_gradient},
     {"_softmax_backward_data", softmax_gradient},
@@ -413,6 +413,6 @@ constexpr Function kFunctions[] = {
 
 }  // namespace
 
-std::span<const Function> backward_functions() { return kFunctions; }
+std::span<const Function> backward_functions() { return kBackwardFunctions; }
 
 }  // namespace kiln::graph::aten

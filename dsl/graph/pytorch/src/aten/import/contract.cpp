@@ -485,7 +485,7 @@ Results distance_of_rows(Arguments& a) {
   return {as(keep ? reshape(out, inserted(out.shape(), out.rank(), 1)) : out, as_real(common(Term(x), Term(y))))};
 }
 
-constexpr Function kFunctions[] = {
+constexpr Function kContractFunctions[] = {
     {"addbmm", matrix_sum},
     {"addmm", matrix_sum},
     {"addmv", matrix_sum},
@@ -526,6 +526,6 @@ constexpr Function kFunctions[] = {
 
 }  // namespace
 
-std::span<const Function> contract_functions() { return kFunctions; }
+std::span<const Function> contract_functions() { return kContractFunctions; }
 
 }  // namespace kiln::graph::aten

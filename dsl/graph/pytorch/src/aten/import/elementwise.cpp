@@ -247,7 +247,7 @@ Results randomised_leaky(Arguments& a) {
   return {like(where(w > 0, w, w * ((low + high) / 2)), x)};
 }
 
-constexpr Function kFunctions[] = {
+constexpr Function kElementwiseFunctions[] = {
     {"abs", magnitude},
     {"absolute", magnitude},
     {"acos", of_self<acos>},
@@ -341,6 +341,6 @@ constexpr Function kFunctions[] = {
 
 }  // namespace
 
-std::span<const Function> elementwise_functions() { return kFunctions; }
+std::span<const Function> elementwise_functions() { return kElementwiseFunctions; }
 
 }  // namespace kiln::graph::aten

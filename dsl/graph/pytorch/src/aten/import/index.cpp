@@ -460,7 +460,7 @@ Results is_among(Arguments& a) {
   return {inverts ? ~found : found};
 }
 
-constexpr Function kFunctions[] = {
+constexpr Function kIndexFunctions[] = {
     {"bincount", binned},
     {"bucketize.Scalar", searched},
     {"bucketize.Tensor", searched},
@@ -501,6 +501,6 @@ constexpr Function kFunctions[] = {
 
 }  // namespace
 
-std::span<const Function> index_functions() { return kFunctions; }
+std::span<const Function> index_functions() { return kIndexFunctions; }
 
 }  // namespace kiln::graph::aten

@@ -329,7 +329,7 @@ Results block_diagonal(Arguments& a) {
   return {cat(rows, 0)};
 }
 
-constexpr Function kFunctions[] = {
+constexpr Function kJoinFunctions[] = {
     {"cat", joined},
     {"concat", joined},
     {"concatenate", joined},
@@ -368,6 +368,6 @@ constexpr Function kFunctions[] = {
 
 }  // namespace
 
-std::span<const Function> join_functions() { return kFunctions; }
+std::span<const Function> join_functions() { return kJoinFunctions; }
 
 }  // namespace kiln::graph::aten

@@ -222,7 +222,7 @@ Results cosine_similarity_of(Arguments& a) {
   return {as(sum((p / length(p)) * (q / length(q)), over), type)};
 }
 
-constexpr Function kFunctions[] = {
+constexpr Function kLossFunctions[] = {
     {"binary_cross_entropy", binary_cross_entropy},
     {"binary_cross_entropy_with_logits", binary_cross_entropy_of_logits},
     {"cosine_similarity", cosine_similarity_of},
@@ -243,6 +243,6 @@ constexpr Function kFunctions[] = {
 
 }  // namespace
 
-std::span<const Function> loss_functions() { return kFunctions; }
+std::span<const Function> loss_functions() { return kLossFunctions; }
 
 }  // namespace kiln::graph::aten

@@ -226,7 +226,7 @@ Results exponential_in_place(Arguments& a) {
   return {as(-log1p(-uniform_of(a, x.shape())) / rate, x.element())};
 }
 
-constexpr Function kFunctions[] = {
+constexpr Function kMakeFunctions[] = {
     {"arange", range_of},
     {"arange.start", range_of},
     {"arange.start_step", range_of},
@@ -275,6 +275,6 @@ constexpr Function kFunctions[] = {
 
 }  // namespace
 
-std::span<const Function> make_functions() { return kFunctions; }
+std::span<const Function> make_functions() { return kMakeFunctions; }
 
 }  // namespace kiln::graph::aten

@@ -217,7 +217,7 @@ Results drop_channels(Arguments& a) {
   return {where(kept, x / (1 - p), 0)};
 }
 
-constexpr Function kFunctions[] = {
+constexpr Function kNormFunctions[] = {
     {"_batch_norm_no_update", batch_norm_of},
     {"_fused_rms_norm", rms_norm_of},
     {"_log_softmax", along_axis<log_softmax>},
@@ -246,6 +246,6 @@ constexpr Function kFunctions[] = {
 
 }  // namespace
 
-std::span<const Function> norm_functions() { return kFunctions; }
+std::span<const Function> norm_functions() { return kNormFunctions; }
 
 }  // namespace kiln::graph::aten

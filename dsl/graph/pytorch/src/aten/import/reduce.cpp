@@ -256,7 +256,7 @@ Results middle(Arguments& a) {
   return {value, place};
 }
 
-constexpr Function kFunctions[] = {
+constexpr Function kReduceFunctions[] = {
     {"all", truth_of<ReduceKind::kAnd>},
     {"all.dim", truth_of<ReduceKind::kAnd>},
     {"all.dims", truth_of<ReduceKind::kAnd>},
@@ -314,6 +314,6 @@ constexpr Function kFunctions[] = {
 
 }  // namespace
 
-std::span<const Function> reduce_functions() { return kFunctions; }
+std::span<const Function> reduce_functions() { return kReduceFunctions; }
 
 }  // namespace kiln::graph::aten

@@ -215,7 +215,7 @@ Results channels_shuffled(Arguments& a) {
   return {reshape(transpose(reshape(x, apart), 1, 2), shape)};
 }
 
-constexpr Function kFunctions[] = {
+constexpr Function kSamplingFunctions[] = {
     {"_upsample_nearest_exact1d", resized},
     {"_upsample_nearest_exact1d.vec", resized},
     {"_upsample_nearest_exact2d", resized},
@@ -252,6 +252,6 @@ constexpr Function kFunctions[] = {
 
 }  // namespace
 
-std::span<const Function> sampling_functions() { return kFunctions; }
+std::span<const Function> sampling_functions() { return kSamplingFunctions; }
 
 }  // namespace kiln::graph::aten

@@ -397,7 +397,7 @@ Results summed_to_size(Arguments& a) {
   return {reshape(sum(is_float(x) ? x : as(x, i64), gone), size)};
 }
 
-constexpr Function kFunctions[] = {
+constexpr Function kViewFunctions[] = {
     {"alias", itself, Sharing::kMemory},
     {"as_strided", strided, Sharing::kMemory},
     {"atleast_1d", at_least_axes, Sharing::kMemory},
@@ -485,6 +485,6 @@ constexpr Function kFunctions[] = {
 
 }  // namespace
 
-std::span<const Function> view_functions() { return kFunctions; }
+std::span<const Function> view_functions() { return kViewFunctions; }
 
 }  // namespace kiln::graph::aten

@@ -370,7 +370,7 @@ Results from_columns(Arguments& a) {
   return {reshape(y, out)};
 }
 
-constexpr Function kFunctions[] = {
+constexpr Function kWindowFunctions[] = {
     {"_adaptive_avg_pool2d", adaptive_averages},
     {"_adaptive_avg_pool2d_backward", adaptive_averages_backward},
     {"_adaptive_avg_pool3d", adaptive_averages},
@@ -400,6 +400,6 @@ constexpr Function kFunctions[] = {
 
 }  // namespace
 
-std::span<const Function> window_functions() { return kFunctions; }
+std::span<const Function> window_functions() { return kWindowFunctions; }
 
 }  // namespace kiln::graph::aten
