@@ -9,7 +9,7 @@ namespace kiln::test {
 namespace {
 
 TEST(RandomOnCpu, AgreesWithTheInterpreter) {
-  const uint32_t count = number_from("KILN_RANDOM_KERNELS", 320), first = number_from("KILN_RANDOM_SEED", 1);
+  const uint32_t count = number_from("KILN_RANDOM_KERNELS", 160), first = number_from("KILN_RANDOM_SEED", 1);
   const std::vector<std::string> targets = cpu_targets();
   for (uint32_t seed = first; seed < first + count; ++seed) {
     RandomText random(seed);

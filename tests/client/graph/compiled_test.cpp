@@ -119,6 +119,7 @@ INSTANTIATE_TEST_SUITE_P(Sixteen, EveryOp, testing::Range<size_t>(0, 16));
 // Each with its gradients, at two batches from one plan.
 TEST_F(CompiledGraphs, OfConvolutionsAreTheEvaluators) {
   for (const test::Convolution& each : test::convolutions()) {
+    if (!test::is_sampled(2)) continue;
     const auto forward = test::network(each, graph::dim("n", 1, 64), graph::f32);
     const auto def = value_and_grad(forward, {"x", "w", "scale", "bias"});
     ASSERT_TRUE(def.ir()) << def.ir().error().message;
@@ -132,7 +133,7 @@ TEST_F(CompiledGraphs, OfConvolutionsAreTheEvaluators) {
 // Functions that are made of others, those of floats with their gradients.
 TEST_F(CompiledGraphs, OfLibraryFunctionsAreTheEvaluators) {
   for (const test::LibraryGraph& each : test::library_graphs()) {
-    if (!test::is_sampled(2)) continue;
+    if (!test::is_sampled(4)) continue;
     ASSERT_TRUE(each.graph.ir()) << each.name << ": " << each.graph.ir().error().message;
     for (const auto& sizes : each.sizes) {
       const bool last = &sizes == &each.sizes.back();

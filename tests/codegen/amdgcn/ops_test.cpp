@@ -9,6 +9,7 @@
 #include "kiln/dsl/canonical.h"
 #include "kiln/dsl/walk.h"
 #include "random_cases.h"
+#include "sampled.h"
 
 namespace kiln::test {
 namespace {
@@ -37,6 +38,7 @@ TEST_P(AmdOps, EachIsExecutedOnEachTypeAndAgreesWithTheInterpreter) {
     const Case test = random_kernel::generate(seed);
     const Uses uses = uses_of(dsl::canonicalise(test.kernel));  // what a backend sees
     if (std::includes(executed.begin(), executed.end(), uses.begin(), uses.end())) continue;
+    if (!is_sampled(2)) continue;
     const Ran ran = run_case(test, GetParam());
     EXPECT_EQ(ran.wrong, "") << "seed " << seed << "\n" << random_kernel::reproducer(test);
     if (!ran.is_refused) executed.insert(uses.begin(), uses.end());

@@ -1,5 +1,6 @@
 // Masks, broadcasts, permutes, gathers, reductions and dots on every layout that the loop nests distinguish.
 #include "differential.h"
+#include "sampled.h"
 
 namespace kiln::test {
 namespace {
@@ -190,8 +191,8 @@ void check_dot(const std::string& type, const std::string& accumulator, int64_t 
 TEST(LayoutOnCpu, Dots) {
   for (auto [type, acc] :
        {std::pair{"f16", "f32"}, {"bf16", "f32"}, {"f32", "f32"}, {"f64", "f64"}, {"i8", "i32"}, {"u8", "i32"}}) {
-    for (auto [m, n, k] : {std::array<int64_t, 3>{17, 33, 5}, {1, 1, 1}, {5, 1, 7}})
-      check_dot(type, acc, m, n, k, all_targets());
+    const std::vector<std::array<int64_t, 3>> extents = {{17, 33, 5}, {1, 1, 1}, {5, 1, 7}};
+    for (auto [m, n, k] : sampled(extents, 1)) check_dot(type, acc, m, n, k, all_targets());
   }
   for (auto [m, n, k] :
        {std::array<int64_t, 3>{1, 70, 3}, {70, 1, 40}, {64, 64, 1}, {13, 130, 2}, {3, 2, 1}, {1, 1, 50}})

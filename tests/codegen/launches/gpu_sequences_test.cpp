@@ -281,7 +281,7 @@ TEST(GpuPlan, SortsOfRuns) {
 TEST(GpuPlan, SortsOfEqualKeys) {
   const size_t n = kSorted + 1234;
   const std::vector<std::string> compiled = {"", "amd:gfx1100"};
-  expect_sorted("i32", n, false, compiled);
+  if (is_sampled(2)) expect_sorted("i32", n, false, compiled);
   std::vector<int32_t> few(n, 5);
   for (size_t i = 0; i < n; i += 1000) few[i] = static_cast<int32_t>(i % 7);
   LaunchTrial trial{{buffer(few), buffer(std::vector<int32_t>(n)), buffer(std::vector<int32_t>(n))}};

@@ -4,6 +4,7 @@
 #include <random>
 
 #include "compile_once.h"
+#include "sampled.h"
 
 namespace kiln::test {
 
@@ -31,10 +32,9 @@ TextKernel::Shape shape_for(ElementType type) {
 
 std::vector<std::string> targets_for(ElementType type) {
   if (type == ElementType::kF32) return all_targets();
-  const std::vector<std::string> cpus = cpu_targets();
-  const std::string& other = cpus[static_cast<size_t>(type) % cpus.size()];
-  if (other == cpus[0]) return {other, "gpu"};
-  return {cpus[0], other, "gpu"};
+  std::vector<std::string> out = sampled(cpu_targets(), 1);
+  if (is_sampled(2)) out.emplace_back("gpu");
+  return out;
 }
 
 std::string type_name(ElementType type) { return std::string(dsl::info(type).name); }
