@@ -1,12 +1,7 @@
 # KILN_FUZZ: the part of the tests that needs Clang, in a build of its own inside the build directory (tests/clang).
 find_program(KILN_CLANG NAMES clang++-${KILN_LLVM})
-if(KILN_CLANG AND NOT KILN_SANITIZE)
-  set(fuzz_default ON)
-else()
-  # Its programs bring their own sanitizers; a second run of them under the same ones would only take time.
-  set(fuzz_default OFF)
-endif()
-option(KILN_FUZZ "Build the language by Clang too: fuzz it, and compare the keys of two compilers" ${fuzz_default})
+# Off by default, and in a build with sanitizers: its programs bring their own.
+option(KILN_FUZZ "Build the language by Clang too: fuzz it, and compare the keys of two compilers" OFF)
 if(NOT KILN_FUZZ)
   return()
 endif()
