@@ -292,6 +292,24 @@ int empty_open_files() {
   return error;
 }
 
+// That a file is there, how large it is, whose and how old; or that there is none. Not by a C library's choice of
+// calls.
+int look_at(const std::string& path) {
+  struct stat about{};
+  const int error = outcome(::syscall(SYS_newfstatat, AT_FDCWD, path.c_str(), &about, 0));
+  return error == ENOENT ? 0 : error;
+}
+
+int look_more_closely(const Prey& prey) {
+  struct statx about{};
+  return outcome(::syscall(SYS_statx, AT_FDCWD, (prey.directory + "/key").c_str(), 0, STATX_BASIC_STATS, &about));
+}
+
+int read_link(const char* path) {
+  char to[256];
+  return outcome(::readlinkat(AT_FDCWD, path, to, sizeof to));
+}
+
 struct Attempt {
   const char* name;
   int (*run)(const Prey& prey);
@@ -318,6 +336,12 @@ constexpr Attempt kAttempts[] = {
     {"start_up_file", [](P prey) { return write_file(prey.directory + "/.profile"); }},
     {"overwrite_key", [](P prey) { return outcome(::open((prey.directory + "/key").c_str(), O_WRONLY | O_TRUNC)); }},
     {"read_key", [](P prey) { return outcome(::open((prey.directory + "/key").c_str(), O_RDONLY)); }},
+    {"look_at_file", [](P prey) { return look_at(prey.directory + "/key"); }},
+    {"look_for_file", [](P prey) { return look_at(prey.directory + "/none"); }},
+    {"look_more_closely", look_more_closely},
+    {"ask_for_access",
+     [](P prey) { return outcome(::syscall(SYS_faccessat, AT_FDCWD, (prey.directory + "/key").c_str(), R_OK)); }},
+    {"read_link", [](P) { return read_link("/proc/self/exe"); }},
     {"list_directory", [](P prey) { return outcome(::open(prey.directory.c_str(), O_RDONLY | O_DIRECTORY)); }},
     {"cache_entry", [](P prey) { return write_file(prey.directory + "/cache/planted"); }},
     {"nameless_file", [](P prey) { return outcome(::open(prey.directory.c_str(), O_TMPFILE | O_RDWR, 0600)); }},

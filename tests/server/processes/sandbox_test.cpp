@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -109,6 +110,34 @@ TEST(OpeningTest, WhatIsOpenIsOpenedAgainAndNothingElse) {
   EXPECT_EQ(status, 0) << wire::exit_text(status);
 }
 
+// Likewise with looks: a C library may make fstat() of one at a descriptor without a name.
+TEST(OpeningTest, WhatIsOpenIsLookedAtAndNothingElse) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const int file = ::memfd_create("look", MFD_CLOEXEC);
+    const std::string name = "/proc/self/fd/" + std::to_string(file);
+    if (::ftruncate(file, 7) != 0 || !confine::gain_no_rights() ||
+        !confine::call_only({.opening = confine::Opening::kNone})) {
+      ::_exit(1);
+    }
+    const auto looks = [](int at, const char* path, int flags) {
+      struct stat about{};
+      const long error = ::syscall(SYS_newfstatat, at, path, &about, flags);
+      return error == 0 && about.st_size != 7 ? EIO : error == 0 ? 0 : errno;
+    };
+    if (looks(file, "", AT_EMPTY_PATH) != 0 || looks(AT_FDCWD, name.c_str(), 0) != 0) ::_exit(2);
+    if (looks(-1, "", AT_EMPTY_PATH) != EBADF || looks(AT_FDCWD, nullptr, 0) != EFAULT) ::_exit(3);
+    if (looks(file, "", 0) != EACCES || looks(AT_FDCWD, name.c_str(), AT_SYMLINK_NOFOLLOW) != EACCES) ::_exit(4);
+    for (const char* other : {"/", "/proc/self/fd/", "/proc/self/fd/3/x", "/dev/null", "none", "/none"}) {
+      if (looks(AT_FDCWD, other, 0) != EACCES || looks(file, other, AT_EMPTY_PATH) != EACCES) ::_exit(5);
+    }
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0) << wire::exit_text(status);
+}
+
 // A process beside the worker that becomes NVIDIA's assembler on its word.
 class HelperTest : public SandboxTest {
  protected:
@@ -133,8 +162,9 @@ std::vector<std::string> attempts_but(const std::vector<std::string>& allowed) {
   return out;
 }
 
-// What it is for.
-const std::vector<std::string> kHelpersWork = {"execve", "change_directory"};
+// What it is for; and the assembler's loader looks for its libraries, which Landlock does not hinder.
+const std::vector<std::string> kHelpersWork = {
+    "execve", "change_directory", "look_at_file", "look_for_file", "look_more_closely", "ask_for_access", "read_link"};
 
 INSTANTIATE_TEST_SUITE_P(Attempts, HelperTest, ::testing::ValuesIn(attempts_but(kHelpersWork)),
                          [](const auto& info) { return info.param; });
@@ -210,9 +240,11 @@ TEST_P(DriverTest, IsRefusedToADriver) {
 
 // Reading is what its inputs need; sockets to itself, its descriptors' flags, threads and anonymous files are a
 // driver's own. What root has opened of a hidden process' directory it cannot list.
-const std::vector<std::string> kDriversWork = {"read_key",           "list_directory", "change_directory",
-                                               "socket_unix",        "socket_pair",    "write_over_the_log",
-                                               "daemon_descriptors", "thread",         "anonymous_file"};
+const std::vector<std::string> kDriversWork = {"look_at_file",   "look_for_file",      "look_more_closely",
+                                               "ask_for_access", "read_link",          "read_key",
+                                               "list_directory", "change_directory",   "socket_unix",
+                                               "socket_pair",    "write_over_the_log", "daemon_descriptors",
+                                               "thread",         "anonymous_file"};
 
 INSTANTIATE_TEST_SUITE_P(Attempts, DriverTest, ::testing::ValuesIn(attempts_but(kDriversWork)),
                          [](const auto& info) { return info.param; });

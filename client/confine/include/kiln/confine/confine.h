@@ -32,7 +32,8 @@ int landlock_version();
 // files can be opened by their names in /proc.
 Result<void> open_only(const Files& files);
 
-// kNone: to read, what is open already, by its name in /proc/self/fd, which takes the signal SIGSYS; nothing else.
+// kNone: to read, what is open already, by its name in /proc/self/fd, which takes the signal SIGSYS; nothing else is
+// opened or looked at (stat).
 enum class Opening { kNone, kRead, kWrite };
 struct Calls {
   Opening opening = Opening::kRead;
