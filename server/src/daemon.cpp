@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <new>
 
+#include "connections/close_elsewhere.h"
 #include "connections/descriptors.h"
 #include "kiln/wire/json.h"
 #include "kiln/wire/paths.h"
@@ -208,6 +209,7 @@ Result<void> Daemon::on_connection(wire::UniqueFd fd) {
   if (auto same_user = wire::check_peer(fd.get()); !same_user) {
     ++metrics_.rejected["uid"];
     log_.warn("foreign_user", {{"message", same_user.error().message}});
+    close_socket(std::move(fd));
     return {};  // closed without reading a byte
   }
   const auto begun = std::chrono::steady_clock::now();

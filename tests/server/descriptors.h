@@ -6,14 +6,14 @@
 
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace kiln::service_test {
 
-// Bytes and so many descriptors, all of standard error's, in one message. What sendmsg() says.
-inline ssize_t send_with_descriptors(int socket, std::string bytes, int count) {
+// Bytes and descriptors in one message. What sendmsg() says.
+inline ssize_t send_with(int socket, std::string bytes, const std::vector<int>& each) {
   iovec piece{bytes.data(), bytes.size()};
-  std::vector<int> each(static_cast<size_t>(count), STDERR_FILENO);
   std::vector<char> control(CMSG_SPACE(each.size() * sizeof(int)));
   msghdr message{};
   message.msg_iov = &piece;
@@ -26,6 +26,11 @@ inline ssize_t send_with_descriptors(int socket, std::string bytes, int count) {
   header->cmsg_len = CMSG_LEN(each.size() * sizeof(int));
   std::memcpy(CMSG_DATA(header), each.data(), each.size() * sizeof(int));
   return ::sendmsg(socket, &message, MSG_NOSIGNAL);
+}
+
+// So many, all of standard error's.
+inline ssize_t send_with_descriptors(int socket, std::string bytes, int count) {
+  return send_with(socket, std::move(bytes), std::vector<int>(static_cast<size_t>(count), STDERR_FILENO));
 }
 
 }  // namespace kiln::service_test

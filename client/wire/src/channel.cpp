@@ -13,7 +13,7 @@
 namespace kiln::wire {
 namespace {
 
-constexpr size_t kMaxFdsPerMessage = 253;  // the kernel's limit, so that surplus descriptors can be closed
+constexpr size_t kMaxFdsPerMessage = 253;  // the kernel's limit, so that it drops none itself
 constexpr size_t kMaxWaitingFds = 8;
 constexpr int kTooManyRefsPoll = 10;  // ms
 
@@ -38,15 +38,14 @@ Result<void> wait_for(int fd, short events, Deadline deadline, int wake_fd) {
   }
 }
 
-void collect_fds(msghdr& message, std::deque<UniqueFd>* fds) {
+void collect_fds(msghdr& message, std::deque<UniqueFd>& fds) {
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part; part = CMSG_NXTHDR(&message, part)) {
     if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
     size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     for (size_t i = 0; i < count; ++i) {
       int fd;
       std::memcpy(&fd, CMSG_DATA(part) + i * sizeof fd, sizeof fd);
-      UniqueFd owned(fd);
-      if (fds && fds->size() < kMaxWaitingFds) fds->push_back(std::move(owned));
+      fds.push_back(UniqueFd(fd));
     }
   }
 }
@@ -72,8 +71,13 @@ ssize_t receive_some(int fd, std::byte* data, size_t size, std::deque<UniqueFd>*
   do {
     count = ::recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   } while (count < 0 && errno == EINTR);
-  if (count >= 0 && fds) collect_fds(message, fds);
+  if (count >= 0 && fds) collect_fds(message, *fds);
   return count;
+}
+
+void refuse_descriptors(int fd) {
+  constexpr int kPassRights = 83, kNone = 0;  // SO_PASSRIGHTS, which older headers lack
+  ::setsockopt(fd, SOL_SOCKET, kPassRights, &kNone, sizeof kNone);
 }
 
 ssize_t send_some(int fd, std::span<const std::span<const std::byte>> pieces, size_t skip, int pass_fd) {
@@ -110,6 +114,7 @@ Result<void> Channel::fill(Deadline deadline, int wake_fd) {
   if (buffer_.empty()) buffer_.resize(kReadStep);
   while (true) {
     ssize_t count = receive_some(fd_.get(), buffer_.data(), buffer_.size(), &fds_);
+    while (fds_.size() > kMaxWaitingFds) fds_.pop_back();
     if (count > 0) {
       begin_ = 0;
       end_ = static_cast<size_t>(count);

@@ -83,6 +83,7 @@ Result<UniqueFd> listen_socket(const std::string& runtime_dir, int dir_fd, int b
   if (!address) return address.error();
   auto fd = make_socket();
   if (!fd) return fd;
+  refuse_descriptors(fd->get());  // also those that are sent before their connection is accepted
   ::unlinkat(dir_fd, temporary.c_str(), 0);
   // The directory's mode already keeps others out. A socket's file gets the mode of its descriptor as far as umask lets
   // it: 0600 from its first instant.

@@ -8,6 +8,7 @@
 #include <new>
 #include <utility>
 
+#include "connections/close_elsewhere.h"
 #include "let_go.h"
 
 namespace kiln::server {
@@ -15,6 +16,7 @@ namespace {
 
 // After this many reads another socket gets its turn.
 constexpr int kReadsPerTurn = 16;
+constexpr size_t kMostWaitingFds = 8;
 
 }  // namespace
 
@@ -28,9 +30,12 @@ FrameSocket::FrameSocket(asio::io_context& io, asio::posix::stream_descriptor de
       heard_(std::chrono::steady_clock::now()),
       departure_(io, options.pace),
       descriptor_timer_(io),
-      failing_(io, asio::steady_timer::time_point::max()) {}
+      failing_(io, asio::steady_timer::time_point::max()) {
+  if (!options_.accept_fds) wire::refuse_descriptors(descriptor_.native_handle());
+}
 
 FrameSocket::~FrameSocket() {
+  close_socket(descriptor_);
   release_room();
   drop_output();
   let_go(decoder_.take().body);
@@ -145,8 +150,10 @@ void FrameSocket::keep_input() {
 // False: what came was all that is there, or the last.
 bool FrameSocket::receive() {
   if (!kept_.empty()) kept_ = Bytes();
-  const ssize_t count = wire::receive_some(descriptor_.native_handle(), scratch_->data(), scratch_->size(),
-                                           options_.accept_fds ? &fds_ : nullptr);
+  const ssize_t count = wire::receive_some(descriptor_.native_handle(), scratch_->data(), scratch_->size(), &fds_);
+  // Without room for them the kernel would close them, here as well.
+  if (!options_.accept_fds && !fds_.empty()) close_elsewhere(std::exchange(fds_, {}));
+  while (fds_.size() > kMostWaitingFds) fds_.pop_back();
   if (count < 0 && errno == EAGAIN) return false;
   if (count < 0) {
     fail({CloseReason::kIo, false, wire::errno_error(ErrorCode::kInternal, "receive", errno).message});
@@ -222,8 +229,7 @@ void FrameSocket::fail(CloseReason reason) {
   release_room();
   if (reason.kind != CloseReason::kProtocol) {
     drop_output();
-    boost::system::error_code ignored;
-    descriptor_.close(ignored);
+    close_socket(descriptor_);
   }
   failure_ = std::move(reason);
   failing_.cancel();
@@ -247,8 +253,7 @@ void FrameSocket::close() {
   arrival_.end();
   release_room();
   drop_output();
-  boost::system::error_code ignored;
-  descriptor_.close(ignored);
+  close_socket(descriptor_);
 }
 
 }  // namespace kiln::server

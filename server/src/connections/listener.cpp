@@ -97,6 +97,7 @@ Result<void> Listener::watch(wire::UniqueFd socket) {
 Result<void> Listener::adopt(wire::UniqueFd socket, OnConnection on_connection) {
   on_connection_ = std::move(on_connection);
   adopted_ = true;
+  wire::refuse_descriptors(socket.get());
   if (auto watching = watch(std::move(socket)); !watching) return watching;
   find_adopted_name();
   wait();

@@ -16,6 +16,7 @@
 #include "descriptors.h"
 #include "kiln/wire/json.h"
 #include "kiln/wire/paths.h"
+#include "lingering.h"
 
 namespace kiln::service_test {
 namespace {
@@ -254,16 +255,16 @@ TEST_F(BarSecurity, Statement31LiesCostNoMemory) {
       RawPeer peer(runtime());
       ASSERT_TRUE(peer.read());
       peer.hello();
-      // Descriptors that nobody asked for, while the connection lives and as it ends.
-      auto flood_descriptors = [&] {
-        for (int i = 0; i < 5; ++i) peer.send({.type = wire::Type::kPing, .request_id = 5, .fd = STDIN_FILENO});
-      };
-      flood_descriptors();
-      for (int i = 0; i < 5; ++i) EXPECT_TRUE(peer.read());
+      // Descriptors that nobody asked for, while the connection lives and as it ends. From Linux 6.16 on the kernel
+      // lets none pass.
       constexpr int kMostInAMessage = 253;
       const std::string ping = raw_header({.type = wire::Type::kPing, .request_id = 5});
-      EXPECT_EQ(send_with_descriptors(peer.fd(), ping, kMostInAMessage), static_cast<ssize_t>(ping.size()));
-      EXPECT_TRUE(peer.read());
+      auto flood_descriptors = [&] {
+        int passed = 0;
+        for (int i = 0; i < 5; ++i) passed += send_with_descriptors(peer.fd(), ping, i < 4 ? 1 : kMostInAMessage) > 0;
+        return passed;
+      };
+      for (int passed = flood_descriptors(); passed > 0; --passed) EXPECT_TRUE(peer.read());
       peer.send_bytes(bytes);
       auto reply = peer.read();
       ++sent;
@@ -291,6 +292,40 @@ TEST_F(BarSecurity, Statement31LiesCostNoMemory) {
          "%d hostile frames: %d refused, the connection closed; memory %+d KiB, descriptors +0; no hello, or half of "
          "one: closed after %.0f ms",
          sent, refused, static_cast<int>(grown / 1024), silent_ms);
+}
+
+// Passes a socket whose last close takes long, and leaves that to the daemon: before its connection is taken in, and
+// behind so many requests that it is still to be received.
+TEST_F(BarSecurity, Statement42ADescriptorThatLingersHoldsUpNobody) {
+  start();
+  ASSERT_TRUE(connect()->compile(order("bytes")));
+  auto victim = connect();
+  const std::string ping = raw_header({.type = wire::Type::kPing, .request_id = 5});
+  std::string pings;
+  for (int i = 0; i < 500; ++i) pings += ping;
+  std::vector<Lingering> left;
+  double longest_ms = 0;
+  for (const bool is_greeted : {false, true}) {
+    RawPeer peer(runtime());
+    if (is_greeted) {
+      ASSERT_TRUE(peer.read());
+      peer.hello();
+      peer.send_bytes(pings);
+    }
+    Lingering& lingering = left.emplace_back(20);
+    const ssize_t sent = send_with(peer.fd(), ping, {lingering.socket.get()});
+    EXPECT_TRUE(sent > 0 || errno == EPERM) << errno;
+    if (sent < 0) lingering.peer.reset();  // the last close is made here, and does not take long then
+    lingering.socket.reset();
+    for (int i = 0; i < 20; ++i) {
+      Stopwatch took;
+      EXPECT_TRUE(victim->fetch(order("bytes")));
+      longest_ms = std::max(longest_ms, took.ms());
+      std::this_thread::sleep_for(5ms);
+    }
+  }
+  EXPECT_LT(longest_ms, 10'000);
+  figure(42, "a socket that lingers 20 s, passed to the daemon: hits beside it took %.1f ms at most", longest_ms);
 }
 
 // Asks for 504 traces on 63 connections at once, says so, and takes what comes. Exit code: whether some were refused.

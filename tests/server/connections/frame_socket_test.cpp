@@ -12,6 +12,7 @@
 #include <deque>
 
 #include "kiln/wire/channel.h"
+#include "lingering.h"
 #include "shortage.h"
 
 namespace kiln::server {
@@ -104,6 +105,55 @@ TEST(FrameSocket, APeerThatLeavesTooMuchUnreadIsLeft) {
   peer.io.poll();
   ASSERT_TRUE(peer.closed);
   EXPECT_EQ(peer.closed->message, "too much unread output");
+}
+
+// Descriptors that nobody asked for, where the kernel lets them pass: as they are received, and as the socket closes
+// with what was not read.
+TEST(FrameSocket, WhatIsPassedToItIsClosedElsewhere) {
+  for (const bool is_read : {true, false}) {
+    asio::io_context io;
+    auto ends = wire::make_channel_pair().value();
+    wire::UniqueFd same(::fcntl(ends.ours.get(), F_DUPFD_CLOEXEC, 0));
+    auto socket = std::make_shared<FrameSocket>(io, watched(io, std::move(ends.ours)).value(),
+                                                std::make_shared<Bytes>(4096), FrameSocket::Options{});
+    int frames = 0;
+    socket->start({.frame = [&](const wire::Frame&) { ++frames; }, .closed = [](const CloseReason&) {}});
+    constexpr int kPassRights = 83, kOn = 1;  // SO_PASSRIGHTS
+    ::setsockopt(same.get(), SOL_SOCKET, kPassRights, &kOn, sizeof kOn);
+    same.reset();
+    service_test::Lingering lingering(10);
+    const auto ping = wire::encode_header({.type = wire::Type::kPing, .request_id = 1});
+    const std::array<std::span<const std::byte>, 1> pieces = {std::span<const std::byte>(ping)};
+    ASSERT_EQ(wire::send_some(ends.theirs.get(), pieces, 0, lingering.socket.get()), static_cast<ssize_t>(ping.size()));
+    lingering.socket.reset();
+    const auto begun = std::chrono::steady_clock::now();
+    if (is_read) {
+      ASSERT_TRUE(run_until(io, [&] { return frames == 1; }));
+    }
+    socket->close();
+    EXPECT_LT(std::chrono::steady_clock::now() - begun, 5s) << is_read;
+  }
+}
+
+// From Linux 6.16 on; before, there is the above.
+TEST(FrameSocket, NobodyCanPassDescriptorsToIt) {
+  asio::io_context io;
+  auto ends = wire::make_channel_pair().value();
+  int is_on = 0;
+  socklen_t size = sizeof is_on;
+  constexpr int kPassRights = 83;  // SO_PASSRIGHTS
+  if (::getsockopt(ends.ours.get(), SOL_SOCKET, kPassRights, &is_on, &size) != 0) GTEST_SKIP() << "an older kernel";
+  const std::array<std::byte, 1> byte{};
+  const std::array<std::span<const std::byte>, 1> pieces = {byte};
+  for (const bool accepts : {true, false}) {
+    auto pair = wire::make_channel_pair().value();
+    const auto socket =
+        std::make_shared<FrameSocket>(io, watched(io, std::move(pair.ours)).value(), std::make_shared<Bytes>(4096),
+                                      FrameSocket::Options{.accept_fds = accepts});
+    const ssize_t sent = wire::send_some(pair.theirs.get(), pieces, 0, STDERR_FILENO);
+    EXPECT_EQ(sent, accepts ? 1 : -1);
+    EXPECT_TRUE(accepts || errno == EPERM) << errno;
+  }
 }
 
 // Whatever is begun has its time, however short it is, also where a byte comes now and then.

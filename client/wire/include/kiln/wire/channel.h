@@ -15,6 +15,9 @@ inline constexpr Deadline kNoDeadline = Deadline::max();
 // Receives up to `size` bytes; descriptors that come with them are appended to `fds` when it is not null, else closed.
 // Returns what recvmsg returns (-1 with errno); never blocks, never raises SIGPIPE.
 ssize_t receive_some(int fd, std::byte* data, size_t size, std::deque<UniqueFd>* fds);
+// From here on nobody can pass descriptors to this socket, nor to those that are accepted from it: who tries gets
+// EPERM. Before Linux 6.16 they can: the last close of what comes (SO_LINGER) then takes as long as they like.
+void refuse_descriptors(int fd);
 // Sends the pieces from byte `skip` on; `pass_fd` travels with the first byte.
 ssize_t send_some(int fd, std::span<const std::span<const std::byte>> pieces, size_t skip, int pass_fd);
 
