@@ -3,13 +3,13 @@
 
 #include <fcntl.h>
 #include <spdlog/sinks/rotating_file_sink.h>
-#include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
 
 #include "kiln/wire/own_file.h"
+#include "reports/stderr_sink.h"
 
 namespace kiln::server {
 namespace {
@@ -24,20 +24,20 @@ int look_at(const std::string& path) {
   return std::min(fd, 0);
 }
 
-spdlog::sink_ptr make_sink(const std::string& path) {
+spdlog::sink_ptr make_sink(const std::string& path, StderrSink::Lines lines) {
   try {
     if (!path.empty() && look_at(path) == 0)
       return std::make_shared<spdlog::sinks::rotating_file_sink_mt>(path, kMaxFileSize, kMaxFiles);
   } catch (const spdlog::spdlog_ex&) {
     // A full or read-only disk must not keep the daemon from serving.
   }
-  return std::make_shared<spdlog::sinks::stderr_sink_mt>();
+  return std::make_shared<StderrSink>(lines);
 }
 
 }  // namespace
 
 Log::Log(const std::string& path, const std::string& level)
-    : logger_(std::make_shared<spdlog::logger>("kilnd", make_sink(path))) {
+    : logger_(std::make_shared<spdlog::logger>("kilnd", make_sink(path, StderrSink::Lines::kOfPattern))) {
   // The message is the inside of an object; the pattern adds what every line has.
   logger_->set_pattern(R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l","pid":%P,%v})");
   logger_->set_level(spdlog::level::from_str(level));
@@ -66,7 +66,7 @@ void Log::flush() { logger_->flush(); }
 
 LineLog::LineLog(const std::string& path) {
   if (!path.empty() && look_at(path) < 0) return;
-  logger_ = std::make_shared<spdlog::logger>("lines", make_sink(path));
+  logger_ = std::make_shared<spdlog::logger>("lines", make_sink(path, StderrSink::Lines::kWhole));
   logger_->set_pattern("%v");
   logger_->flush_on(spdlog::level::info);
   logger_->set_error_handler([](const std::string&) {});

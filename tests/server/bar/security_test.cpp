@@ -16,6 +16,7 @@
 #include "descriptors.h"
 #include "kiln/wire/json.h"
 #include "kiln/wire/paths.h"
+#include "kiln/wire/process.h"
 #include "lingering.h"
 
 namespace kiln::service_test {
@@ -326,6 +327,36 @@ TEST_F(BarSecurity, Statement42ADescriptorThatLingersHoldsUpNobody) {
   }
   EXPECT_LT(longest_ms, 10'000);
   figure(42, "a socket that lingers 20 s, passed to the daemon: hits beside it took %.1f ms at most", longest_ms);
+}
+
+// Where the log goes to standard error, as with --foreground, and whoever is to read it does not.
+TEST_F(BarSecurity, Statement42ALogThatNobodyReadsHoldsUpNobody) {
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  wire::UniqueFd ours(ends[0]), theirs(ends[1]);
+  ::fcntl(ours.get(), F_SETPIPE_SZ, 4096);
+  wire::Program program{
+      .command = {KILN_TEST_KILND, "--foreground", "--log-level", "debug", "--runtime-dir", runtime()},
+      .descriptors = {{.number = 2, .fd = theirs.get()}}};
+  for (const std::string& word : daemon_arguments()) program.command.push_back(word);
+  const auto pid = wire::spawn(program);
+  ASSERT_TRUE(pid);
+  ASSERT_TRUE(eventually([&] { return Connection::open(options()).ok(); }));
+  int failed = 0;
+  for (int i = 0; i < 60 && failed == i; ++i) {
+    const auto refused = connect()->compile(order("fail", 64, std::to_string(i)), {.deadline_ms = 10'000});
+    failed += !refused && refused.error().code == ErrorCode::kCompileFailed;
+  }
+  EXPECT_EQ(failed, 60);
+  EXPECT_EQ(::fcntl(theirs.get(), F_GETFL) & O_NONBLOCK, 0) << "others have it too";
+  ::kill(*pid, SIGTERM);
+  theirs.reset();
+  std::string log;
+  char chunk[4096];
+  for (ssize_t size; (size = ::read(ours.get(), chunk, sizeof chunk)) > 0;)
+    log.append(chunk, static_cast<size_t>(size));
+  EXPECT_EQ(wire::exit_text(wire::wait_for_exit(*pid, kPatience).value()), "exit code 0");
+  EXPECT_NE(log.find("log_lines_dropped"), std::string::npos);
 }
 
 // Asks for 504 traces on 63 connections at once, says so, and takes what comes. Exit code: whether some were refused.
