@@ -125,6 +125,7 @@ std::chrono::milliseconds Daemon::time_to_write() const {
 }
 
 Result<void> Daemon::start() {
+  if (auto usable = manager_.check_socket(); !usable) return usable;
   return pool_.start({.ready = [this](std::string builder, std::string native) { on_builder(builder, native); },
                       .slot_free =
                           [this] {

@@ -23,7 +23,7 @@ class BarServiceManager : public Bar {
   Result<pid_t> start_with(const wire::UniqueFd& socket, const std::string& environment,
                            const std::string& more = "") const {
     std::string line = "LISTEN_PID=$$ LISTEN_FDS=1 " + environment + " exec " + KILN_TEST_KILND +
-                       " --foreground --log-level err" + more + " --runtime-dir " + runtime();
+                       " --foreground --log-level warn" + more + " --runtime-dir " + runtime();
     for (const std::string& word : daemon_arguments()) line += " " + word;
     wire::Program program{.command = {"/bin/sh", "-c", line}};
     if (socket) program.descriptors = {{.number = 3, .fd = socket.get()}};
@@ -123,6 +123,43 @@ TEST_F(BarServiceManager, Statement24AManagersSocketThatIsGoneIsNoticed) {
     judge_time("ms until a daemon leaves whose given socket is gone", gone.ms(), 1000);
     EXPECT_EQ(fs::exists(socket_path()), *instead != 0);
     fs::remove(socket_path());
+  }
+}
+
+// A period of no length is fed as one of 100 ms.
+TEST_F(BarServiceManager, Statement28AWatchdogsPeriodIsNotTooShort) {
+  auto notified = notify_socket(temp_ / "notify");
+  auto pid = start_with({}, "NOTIFY_SOCKET=" + (temp_ / "notify") + " WATCHDOG_USEC=1");
+  ASSERT_TRUE(pid);
+  EXPECT_EQ(told(notified), "READY=1");
+  EXPECT_EQ(told(notified), "WATCHDOG=1");
+  Stopwatch passed;
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(told(notified), "WATCHDOG=1");
+  EXPECT_GE(passed.ms(), 400);
+  ::kill(*pid, SIGTERM);
+  EXPECT_TRUE(wire::wait_for_exit(*pid, 60s));
+}
+
+// Nobody could be served over it.
+TEST_F(BarServiceManager, Statement28ASocketOfAnotherFamilyIsAnError) {
+  wire::UniqueFd network(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(::listen(network.get(), 16), 0);  // at a port of the kernel's choice
+  wire::UniqueFd packets(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  ASSERT_EQ(::bind(packets.get(), reinterpret_cast<sockaddr*>(&address), sizeof address.sun_family), 0);
+  ASSERT_EQ(::listen(packets.get(), 16), 0);
+  for (const wire::UniqueFd* socket : {&network, &packets}) {
+    const std::string said = temp_ / "said";
+    auto pid = start_with(*socket, "", " 2> " + said);
+    ASSERT_TRUE(pid);
+    auto status = wire::wait_for_exit(*pid, 20s);
+    if (!status) ::kill(*pid, SIGKILL);
+    ASSERT_TRUE(status) << "it serves";
+    EXPECT_EQ(wire::exit_text(*status), "exit code 1");
+    std::ifstream file(said);
+    const std::string words(std::istreambuf_iterator<char>(file), {});
+    EXPECT_NE(words.find("LISTEN_FDS"), std::string::npos) << words;
   }
 }
 
