@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstdlib>
 
 #include "kiln/wire/fd.h"
@@ -68,10 +69,27 @@ void die_as_usual(std::vector<std::string>& kept) {
   kept.push_back("oom_score_adj " + std::to_string(now));
 }
 
+// The usual class with the usual slice, which sched_setscheduler(2) leaves as it is. Who may not take back that
+// children are to have the usual class (SCHED_FLAG_RESET_ON_FORK) keeps it: that is what they are to have.
+bool take_usual_class() {
+  struct {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t niceness;
+    uint32_t priority;
+    uint64_t runtime, deadline, period;
+  } usual{};
+  constexpr uint64_t kResetOnFork = 1;
+  usual.size = sizeof usual;
+  usual.policy = SCHED_OTHER;
+  usual.niceness = ::getpriority(PRIO_PROCESS, 0);
+  if (::syscall(SYS_sched_setattr, 0, &usual, 0) == 0) return true;
+  usual.flags = kResetOnFork;
+  return ::syscall(SYS_sched_setattr, 0, &usual, 0) == 0;
+}
+
 void schedule_as_usual(std::vector<std::string>& kept) {
-  const sched_param none{};
-  if ((::sched_getscheduler(0) & ~SCHED_RESET_ON_FORK) != SCHED_OTHER &&
-      ::sched_setscheduler(0, SCHED_OTHER, &none) != 0) {
+  if (!take_usual_class() && (::sched_getscheduler(0) & ~SCHED_RESET_ON_FORK) != SCHED_OTHER) {
     kept.emplace_back("scheduling class");
   }
   if (const int niceness = ::getpriority(PRIO_PROCESS, 0); ::setpriority(PRIO_PROCESS, 0, 0) != 0) {
