@@ -165,7 +165,7 @@ TEST(Verify, TypesOfResults) {
        "g.cpp:5:4: call: body -1 is no body of the graph"},
       {[](Graph& g) { g.attr_lists[main_of(g).nodes[kCallNode].attrs][0] = 1.5; },
        "g.cpp:5:4: call: attribute body is of another kind"},
-      {[](Graph& g) { g.bodies[1].outputs.clear(); }, "g.cpp:5:4: call: @part gives nothing"},
+      {[](Graph& g) { g.bodies[1].outputs.clear(); }, "@part: there is no output"},
   });
 }
 

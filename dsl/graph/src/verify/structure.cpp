@@ -19,7 +19,7 @@ class BodyCheck {
     if (auto fine = nodes(); !fine) return fine;
     if (inputs_and_results_ != body_.values.size()) return fail("a value is neither an input nor a node's result");
     if (next_operand_ != body_.operands.size()) return fail("an operand is no node's");
-    if (auto fine = outputs(is_main); !fine) return fine;
+    if (auto fine = outputs(); !fine) return fine;
     if (is_main) {
       if (auto fine = donations(); !fine) return fine;
     }
@@ -83,8 +83,8 @@ class BodyCheck {
     return {};
   }
 
-  Result<void> outputs(bool is_main) {
-    if (is_main && body_.outputs.empty()) return fail("there is no output");
+  Result<void> outputs() {
+    if (body_.outputs.empty()) return fail("there is no output");
     std::unordered_set<std::string> names;
     for (const Output& output : body_.outputs) {
       if (output.name.empty()) return fail("an output has no name");
