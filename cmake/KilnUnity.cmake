@@ -1,6 +1,6 @@
 # quickstart.sh and tests/run.sh build so where nothing is built yet: headers are read and templates instantiated dozens of times
-# less. After a change of one file its dozens are compiled again.
-option(KILN_UNITY "Compile the files of a target by the dozen" OFF)
+# less. After a change of one file the others with it are compiled again.
+option(KILN_UNITY "Compile up to 40 files of a target as one" OFF)
 set(KILN_UNITY_MOST 40)
 
 # kiln_private_names(FILE NAMES ALIASES): names that the file defines for itself, in an anonymous namespace or as static, and its macros,
@@ -91,7 +91,7 @@ function(kiln_have_common a b out)
   endforeach()
 endfunction()
 
-# kiln_unity(TARGET): compiles its files by the dozen, those of a folder together where it can be, and never two that have a private
+# kiln_unity(TARGET): compiles its files together, those of a folder together where it can be, and never two that have a private
 # name in common, use enumerations that differ (those of two may have a name in common), or of which one brings the language's names to
 # file scope and the other does not.
 function(kiln_unity target)
