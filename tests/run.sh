@@ -43,7 +43,7 @@ if [ "${1:-}" = --preset ]; then
   shift 2
 fi
 install_missing $KILN_BUILD_PACKAGES $KILN_TEST_PACKAGES ${package:+debootstrap}
-# A second build, by Clang, and a quarter of the time of all. The fuzzers bring their own sanitizers: once is enough.
+# A second build, by Clang, and a large part of the time of all. The fuzzers bring their own sanitizers: once is enough.
 case $preset in asan | tsan) fuzz=OFF ;; esac
 configure "$preset" -DKILN_BUILD_TESTS=ON -DKILN_FUZZ=$fuzz >/dev/null
 if [ -n "$soak" ]; then
