@@ -96,7 +96,7 @@ class CliTest : public ::testing::Test {
     constexpr int kWritten = O_WRONLY | O_CREAT | O_TRUNC;
     wire::Program program{
         .command = {"/usr/bin/env", "-C", directory_.string(), "KILN_RUNTIME_DIR=" + path("run"),
-                    "KILN_CACHE_DIR=" + path("cache"), std::string("KILN_KILND=") + kilnd_, KILN_EXECUTABLE},
+                    "KILN_CACHE_DIR=" + path("cache"), "KILN_KILND=" + kilnd_, KILN_EXECUTABLE},
         .descriptors = {{.number = 1, .path = out, .flags = kWritten}, {.number = 2, .path = err, .flags = kWritten}}};
     program.command.insert(program.command.end(), words.begin(), words.end());
     const auto child = wire::spawn(program);
@@ -114,7 +114,7 @@ class CliTest : public ::testing::Test {
     EXPECT_NE(outcome.errors.find(text), std::string::npos) << "expected: " << text << "\ngot: " << outcome.errors;
   }
 
-  const char* kilnd_ = "/nonexistent/kilnd";
+  std::string kilnd_ = "/nonexistent/kilnd";
 
  private:
   std::filesystem::path directory_;

@@ -135,8 +135,7 @@ TEST_F(Entries, AnotherBuilderIsNamed) {
   worker[at + note.size()] = static_cast<char>(worker[at + note.size()] ^ 1);
   write("bin/kiln-worker", worker);
   fs::permissions(path("bin/kiln-worker"), fs::perms::owner_all);
-  const std::string kilnd = path("bin/kilnd");
-  kilnd_ = kilnd.c_str();
+  kilnd_ = path("bin/kilnd");
   const std::string text = output_of({"explain", "axpy.kiln", "--set", "BLOCK=64", "--target", "cpu:x86-64-v3"});
   expect_parts(text, {"It is not in", "It differs in\n  builder: ", " here, ", " there\n"});
   EXPECT_EQ(text.find("emit:"), text.rfind("emit:")) << text;
