@@ -230,6 +230,36 @@ TEST(GraphKey, InputsAreToldApart) {
   EXPECT_EQ(key_of(text("add %x, %y")), key_of(text("add %y, %x")));
 }
 
+// Of what bodies capture only places tell apart what has one type: sums of the same two are one, however written.
+TEST(GraphKey, CommutingCapturesAreOneSum) {
+  const auto call = [](const std::string& first, const std::string& second) {
+    return "body @p(%v: f32[4], %w: f32[4]) {\n  %a = sub " + first + "\n  %b = sub " + second +
+           "\n  %c = mul %a, %b\n  output y = %c\n}\ngraph g(%v: f32[4], %w: f32[4]) {\n  %y = call %v, %w {body = "
+           "@p}\n  output y = %y\n}\n";
+  };
+  // The reader makes equal sums one, so sums begin as differences.
+  const auto as_sums = [](Graph graph) {
+    for (Body& body : graph.bodies) {
+      for (Node& node : body.nodes) node.op = node.op == TensorOp::kSub ? TensorOp::kAdd : node.op;
+    }
+    return graph;
+  };
+  for (const auto& [first, second] : {std::pair("%v, %w", "%w, %v"), {"%w, %v", "%v, %w"}, {"%w, %v", "%w, %v"}}) {
+    const Graph graph = as_sums(parsed(call(first, second)));
+    EXPECT_EQ(key(graph), key(as_sums(parsed(call(first, first))))) << print(graph);
+    EXPECT_EQ(key_of(print(canonical(graph))), key(graph)) << print(graph);
+  }
+  // The first body's order is that of the second: what it says about the op must not depend on how it is written.
+  const auto cond = [](const std::string& sum) {
+    return "body @t(%p: f32[4], %q: f32[4]) {\n  %a = sub %p, %q\n  output y = %a\n}\nbody @o(%p: f32[4], %q: f32[4]) "
+           "{\n  %a = add " +
+           sum +
+           "\n  output y = %a\n}\ngraph g(%c: i1[], %p: f32[4], %q: f32[4]) {\n  %y = cond %c, %p, %q {then = @t, "
+           "otherwise = @o}\n  %z = exp %p\n  %s = mul %y, %z\n  output s = %s\n}\n";
+  };
+  EXPECT_EQ(key_of(cond("%p, %q")), key_of(cond("%q, %p")));
+}
+
 TEST(GraphKey, KernelsCountByTheirCanonicalForm) {
   Graph graph = golden("bodies.kg");
   const std::string before = key(graph);

@@ -2,9 +2,10 @@
 //
 // 1. Dims are numbered by their names, and types, attribute lists and kernels rewritten so.
 // 2. Each body, those that it names before it, gets a *digest* for each value: of what it is computed by, up to the
-//    inputs. Operands of commuting ops are sorted by digest. A depth-first walk from the outputs, operands from left to
-//    right, places the nodes: what nothing needs is never reached, equal nodes are placed once. What a loop, a
-//    condition or a call captures comes in the order in which that walk wants it. Equal bodies are one.
+//    inputs. Operands of commuting ops are sorted by digest, those of one digest by the places that they got. A
+//    depth-first walk from the outputs, operands from left to right, places the nodes: what nothing needs is never
+//    reached, equal nodes are placed once. What a loop, a condition or a call captures comes in the order in which that
+//    walk wants it. Equal bodies are one.
 // 3. Bodies, kernels, types, attribute lists and dims are numbered in the order in which the main body, then the others
 //    mention them; what none mentions is dropped.
 //
@@ -207,16 +208,16 @@ class Canonicaliser {
       form.digest.add(body.digest);
       places.resize(in_.bodies[id].inputs.size(), kNone);
       for (const uint32_t input : body.wanted) {
-        if (places[input] == kNone) {
-          places[input] = static_cast<uint32_t>(inputs.size());
-          inputs.push_back(input);
-        }
-        form.digest.add(places[input]);
+        if (places[input] != kNone) continue;
+        places[input] = static_cast<uint32_t>(inputs.size());
+        inputs.push_back(input);
       }
     }
     for (size_t i = 0; i < now.size(); ++i) {
-      if (table[i].kind == AttrKind::kBody)
-        now[i] = int64_t{rewritten(static_cast<BodyId>(int_attr(now, i)), inputs, fixed)};
+      if (table[i].kind != AttrKind::kBody) continue;
+      const auto id = static_cast<BodyId>(int_attr(now, i));
+      if (inputs.size() > fixed) form.digest.add(computed(in_.bodies[id], inputs));
+      now[i] = int64_t{rewritten(id, inputs, fixed)};
     }
     if (!captures) return;
     form.all = false;
@@ -238,7 +239,7 @@ class Canonicaliser {
     if (!fresh) return entry->second;
     const Body& body = in_.bodies[id];
     View& out = entry->second;
-    const std::vector<Digest> digests = value_digests(body, fixed);
+    const std::vector<Digest> digests = value_digests(body, in_order(body, fixed));
     std::vector<ValueId> wanted;
     demand_order(body, digests, &wanted);
     std::vector<uint32_t> place(body.values.size(), 0);
@@ -248,6 +249,16 @@ class Canonicaliser {
       if (place[value] >= fixed) out.wanted.push_back(place[value]);
     }
     for (const Output& output : body.outputs) out.digest.add(digests[output.value]);
+    return out;
+  }
+
+  // What a body with these inputs, in this order, gives: however it is written.
+  Digest computed(const Body& body, const std::vector<uint32_t>& inputs) const {
+    std::vector<uint32_t> places(body.inputs.size(), kNone);
+    for (uint32_t i = 0; i < inputs.size(); ++i) places[inputs[i]] = i;
+    const std::vector<Digest> digests = value_digests(body, places);
+    Digest out;
+    for (const Output& output : body.outputs) out.add(digests[output.value]);
     return out;
   }
 
@@ -278,7 +289,7 @@ class Canonicaliser {
   }
 
   Body place(const Body& old, const std::vector<uint32_t>& inputs, size_t fixed) {
-    const std::vector<Digest> digests = value_digests(old, fixed);
+    const std::vector<Digest> digests = value_digests(old, in_order(old, fixed));
     Body out;
     out.name = old.name;
     std::vector<ValueId> now(old.values.size(), kNoValue);
@@ -294,12 +305,17 @@ class Canonicaliser {
     return out;
   }
 
-  // Captured inputs differ by their types alone: commuting operands that are told apart by nothing else stay as
-  // written.
-  std::vector<Digest> value_digests(const Body& body, size_t fixed) const {
+  // Places of inputs of which the first `fixed` have their own; captured ones differ by their types alone.
+  static std::vector<uint32_t> in_order(const Body& body, size_t fixed) {
+    std::vector<uint32_t> out(body.inputs.size(), static_cast<uint32_t>(fixed));
+    std::iota(out.begin(), out.begin() + static_cast<ptrdiff_t>(std::min(fixed, out.size())), 0u);
+    return out;
+  }
+
+  std::vector<Digest> value_digests(const Body& body, const std::vector<uint32_t>& places) const {
     std::vector<Digest> out(body.values.size());
     for (size_t i = 0; i < body.inputs.size(); ++i) {
-      out[body.inputs[i].value].add(std::min(i, fixed));
+      out[body.inputs[i].value].add(places[i]);
       out[body.inputs[i].value].add(type_digests_[body.values[body.inputs[i].value].type]);
     }
     for (const Node& node : body.nodes) {
@@ -371,7 +387,10 @@ class Canonicaliser {
     const Node& node = old.nodes[old_id];
     const AttrsId attrs_id = form(node).id;
     std::vector<ValueId> operands_now = operands(old, node, digests);
+    const bool is_tie = info(node.op).has(kCommutes) && digests[operands_now[0]] == digests[operands_now[1]];
     for (ValueId& operand : operands_now) operand = operand == kNoValue ? kNoValue : now[operand];
+    // The walk placed the one that was written first, so that it wants them in this order again.
+    if (is_tie && operands_now[1] < operands_now[0]) std::swap(operands_now[0], operands_now[1]);
     const auto give = [&](ValueId first) {
       for (uint32_t i = 0; i < node.result_count; ++i) now[node.first_result + i] = first + i;
     };
