@@ -2,6 +2,10 @@
 //
 // Floats add up in memory where the processor can; that takes f32 subnormals for zero on some, which
 // docs/reference/ops.md allows. Minima of floats, which must order zeros and propagate NaN, have no instructions.
+//
+// Memory that the host may change while the kernel runs (fine-grained), or that lies behind a bus, knows few of these
+// operations: LLVM makes a loop of compare-and-swap of the others unless it is told that no such memory is meant. Only
+// atomics whose scope is the system mean it (AMDGPUUsage, "Metadata").
 #include <llvm/IR/Instructions.h>
 
 #include "amdgcn/target_info.h"
@@ -83,6 +87,11 @@ Value* AmdTargetInfo::atomic_rmw(Builder& ir, AtomicKind kind, ElementType eleme
   return emit_under(ir, access.predicate, [&]() -> Value* {
     auto* old = ir.CreateAtomicRMW(operation, global_pointer(ir, access.pointer), value, llvm::Align(bytes),
                                    llvm::AtomicOrdering::Monotonic, scope_of(ir, access.scope));
+    llvm::MDNode* yes = llvm::MDNode::get(ir.getContext(), {});
+    if (access.scope != dsl::MemoryScope::kSystem) {
+      for (const char* name : {"amdgpu.no.fine.grained.memory", "amdgpu.no.remote.memory"}) old->setMetadata(name, yes);
+    }
+    if (operation == Operation::FAdd) old->setMetadata("amdgpu.ignore.denormal.mode", yes);
     return gives_old ? ir.CreateBitCast(old, bits) : nullptr;
   });
 }

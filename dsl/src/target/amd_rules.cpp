@@ -17,10 +17,8 @@ bool has_wmma(const Processor& p) { return unit(p) == kWmma11 || unit(p) == kWmm
 bool is_gfx12(const Processor& p) { return unit(p) == kWmma12; }
 bool has_ocp_f8(const Processor& p) { return p.amd->has_ocp_f8(); }
 bool keeps_nan(const Processor& p) { return unit(p) == kMfma950 || p.amd->major == 12; }
-// LLVM takes memory to be another device's, behind a bus that knows sums and exchanges alone.
-bool has_all_atomics(const Processor& p) { return is_cdna3(p) || is_gfx12(p); }
-bool adds_f32(const Processor& p) { return p.amd->adds_f32 && has_all_atomics(p); }
-bool adds_f64(const Processor& p) { return p.amd->adds_f64 && has_all_atomics(p); }
+bool adds_f32(const Processor& p) { return p.amd->adds_f32; }
+bool adds_f64(const Processor& p) { return p.amd->adds_f64; }
 
 constexpr const char* kInHalves = "in the halves of a word";
 constexpr const char* kTwoOf32 = "two instructions of 32 bits";
@@ -160,13 +158,13 @@ constexpr Rule kRules[] = {
      "sums of 32 products, scaled"},
 
     {"atomic_rmw.add", "i32 i64 u32 u64", nullptr, kNative, "global_atomic_add*", ""},
-    {"atomic_rmw.min", "i32 i64", has_all_atomics, kNative, "global_atomic_smin*|global_atomic_min_i*", ""},
-    {"atomic_rmw.max", "i32 i64", has_all_atomics, kNative, "global_atomic_smax*|global_atomic_max_i*", ""},
-    {"atomic_rmw.min", "u32 u64", has_all_atomics, kNative, "global_atomic_umin*|global_atomic_min_u*", ""},
-    {"atomic_rmw.max", "u32 u64", has_all_atomics, kNative, "global_atomic_umax*|global_atomic_max_u*", ""},
-    {"atomic_rmw.and", "i32 i64 u32 u64", has_all_atomics, kNative, "global_atomic_and*", ""},
-    {"atomic_rmw.or", "i32 i64 u32 u64", has_all_atomics, kNative, "global_atomic_or*", ""},
-    {"atomic_rmw.xor", "i32 i64 u32 u64", has_all_atomics, kNative, "global_atomic_xor*", ""},
+    {"atomic_rmw.min", "i32 i64", nullptr, kNative, "global_atomic_smin*|global_atomic_min_i*", ""},
+    {"atomic_rmw.max", "i32 i64", nullptr, kNative, "global_atomic_smax*|global_atomic_max_i*", ""},
+    {"atomic_rmw.min", "u32 u64", nullptr, kNative, "global_atomic_umin*|global_atomic_min_u*", ""},
+    {"atomic_rmw.max", "u32 u64", nullptr, kNative, "global_atomic_umax*|global_atomic_max_u*", ""},
+    {"atomic_rmw.and", "i32 i64 u32 u64", nullptr, kNative, "global_atomic_and*", ""},
+    {"atomic_rmw.or", "i32 i64 u32 u64", nullptr, kNative, "global_atomic_or*", ""},
+    {"atomic_rmw.xor", "i32 i64 u32 u64", nullptr, kNative, "global_atomic_xor*", ""},
     {"atomic_rmw.xchg", "i32 i64 u32 u64 f32 f64", nullptr, kNative, "global_atomic_swap*", ""},
     {"atomic_rmw.add", "f32", adds_f32, kNative, "global_atomic_add_f32", ""},
     {"atomic_rmw.add", "f64", adds_f64, kNative, "global_atomic_add_f64", ""},
