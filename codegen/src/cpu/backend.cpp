@@ -4,6 +4,7 @@
 #include "cpu/custom.h"
 #include "cpu/f16_bits.h"
 #include "cpu/single_stores.h"
+#include "cpu/wide_roundings.h"
 #include "emit.h"
 #include "reports.h"
 #include "supported.h"
@@ -82,6 +83,12 @@ constexpr CodePass kLlvmPasses[] = {
        for (llvm::Function& function : module) store_single_lanes(function);
      },
      "after clean_up, by which masks become constants"},
+    {"widen_roundings",
+     [](llvm::Module& module, const CodeFacts& facts) {
+       if (!target_of(facts.job).is_x86) return;
+       for (llvm::Function& function : module) widen_roundings(function);
+     },
+     "after clean_up, which takes the conversions away"},
 };
 
 Result<std::vector<std::byte>> make_code(Job& job) {

@@ -135,6 +135,7 @@ Groups number_groups(const Schedule& schedule);
 struct Context : ElementContext, Entry, Emission {
   Context(const dsl::Kernel& k, CpuTarget& t, llvm::Module& m)
       : ElementContext{k, t.cpu, {t.has_fma, t.vector_bytes == 64, false}, t.has_f16c, true}, Entry{t, m} {
+    saturates_vectors = !t.is_x86;
     keep = schedule.keep;
   }
 

@@ -3,6 +3,8 @@
 
 #include <llvm/IR/Intrinsics.h>
 
+#include <cmath>
+
 #include "elementwise/small_floats.h"
 
 namespace kiln::codegen {
@@ -75,8 +77,42 @@ Value* f64_to_f32_odd(Builder& ir, Value* x) {
   return ir.CreateBitCast(ir.CreateSelect(exact, bits, odd), nearest->getType());
 }
 
-Value* float_to_int(Builder& ir, Value* x, ElementType to) {
+// As fptosi.sat and fptoui.sat, which LLVM takes a vector's elements apart for where no instruction saturates.
+Value* vector_to_int(Builder& ir, Value* x, ElementType to) {
+  const auto bits = static_cast<int>(info(to).bits);
+  const bool is_signed = info(to).is_signed, is_f64 = x->getType()->getScalarType()->isDoubleTy();
+  const double low = is_signed ? -std::ldexp(1.0, bits - 1) : 0, end = std::ldexp(1.0, is_signed ? bits - 1 : bits);
+  const auto real = [&](double value) { return llvm::ConstantFP::get(x->getType(), value); };
+  llvm::Type* type = like(x, ir.getIntNTy(static_cast<unsigned>(bits)));
+  const auto convert = [&](Value* value) {
+    llvm::Type* wide = bits < 32 ? like(x, ir.getInt32Ty()) : type;
+    return is_signed || bits < 32 ? ir.CreateFPToSI(value, wide) : ir.CreateFPToUI(value, wide);
+  };
+  const auto no_nan = [&](Value* value) {
+    if (!is_signed) return value;  // NaN is not above 0
+    return ir.CreateSelect(ir.CreateFCmpORD(x, x), value, llvm::Constant::getNullValue(value->getType()));
+  };
+  if (bits - (is_signed ? 1 : 0) <= (is_f64 ? 53 : 24)) {  // both ends are floats
+    Value* up = is_signed ? ir.CreateSelect(ir.CreateFCmpOLT(x, real(low)), real(low), x)
+                          : ir.CreateSelect(ir.CreateFCmpOGT(x, real(low)), x, real(low));
+    Value* inside = ir.CreateSelect(ir.CreateFCmpOGT(up, real(end - 1)), real(end - 1), up);
+    return ir.CreateTrunc(convert(no_nan(inside)), type);
+  }
+  // Of what does not fit the conversion gives anything, which is not chosen.
+  const auto width = static_cast<unsigned>(bits);
+  const auto integer = [&](const llvm::APInt& value) { return llvm::ConstantInt::get(type, value); };
+  Value* converted = convert(x);
+  Value* up = is_signed ? ir.CreateSelect(ir.CreateFCmpOLT(x, real(low)),
+                                          integer(llvm::APInt::getSignedMinValue(width)), converted)
+                        : ir.CreateSelect(ir.CreateFCmpOGT(x, real(low)), converted, integer(llvm::APInt(width, 0)));
+  const llvm::APInt last = is_signed ? llvm::APInt::getSignedMaxValue(width) : llvm::APInt::getMaxValue(width);
+  return no_nan(ir.CreateSelect(ir.CreateFCmpOGE(x, real(end)), integer(last), up));
+}
+
+Value* float_to_int(const ElementContext& ctx, Builder& ir, Value* x, ElementType to) {
   if (to == ElementType::kI1) return ir.CreateFCmpUNE(x, llvm::Constant::getNullValue(x->getType()));
+  const bool narrows = x->getType()->getScalarType()->isDoubleTy() && info(to).bits < 64;
+  if (x->getType()->isVectorTy() && (narrows || !ctx.saturates_vectors)) return vector_to_int(ir, x, to);
   llvm::Type* type = like(x, ir.getIntNTy(static_cast<unsigned>(info(to).bits)));
   return ir.CreateIntrinsic(info(to).is_signed ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat,
                             {type, x->getType()}, {x});
@@ -138,7 +174,7 @@ Value* emit_cast(ElementContext& ctx, Builder& ir, Value* x, ElementType from, E
     from = ElementType::kF32;
     if (from == to) return x;
   }
-  if (!is_float(to)) return float_to_int(ir, x, to);
+  if (!is_float(to)) return float_to_int(ctx, ir, x, to);
   if (is_small_float(to)) return from_f32(ctx, ir, to, from == ElementType::kF64 ? f64_to_f32_odd(ir, x) : x, saturate);
   return to == ElementType::kF64 ? ir.CreateFPExt(x, like(x, ir.getDoubleTy()))
                                  : ir.CreateFPTrunc(x, like(x, ir.getFloatTy()));

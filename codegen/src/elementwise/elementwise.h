@@ -33,7 +33,8 @@ struct ElementContext {
   bool converts_f16 = true;       // by instructions
   bool divides_by_floats = true;  // vectors of ints: no instruction divides them
   SmallFloatInstructions small_floats = {};
-  bool calls_long_ops = false;  // calls.h
+  bool calls_long_ops = false;    // calls.h
+  bool saturates_vectors = true;  // of floats that become ints of their size, by instructions
 
   const dsl::Type& type(ValueId id) const { return kernel.type(id); }
   // An error about an op, with its source line.

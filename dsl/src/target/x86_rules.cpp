@@ -16,6 +16,7 @@ bool multiplies_bf16(const Processor& p) { return p.cpu.bf16 == DotUnit::kInstru
 bool multiplies_tiles_of_bf16(const Processor& p) { return p.cpu.bf16 == DotUnit::kTile; }
 
 constexpr const char* kCompareAndChoose = "a comparison and a choice";
+constexpr const char* kSaturated = "comparisons saturate";
 
 constexpr Rule kRules[] = {
     {"add", "ints", nullptr, kNative, "padd*", ""},
@@ -72,7 +73,7 @@ constexpr Rule kRules[] = {
 
     {"math.sqrt", "f32 f64", nullptr, kNative, "sqrtp*", ""},
     {"math.floor,ceil,round,trunc", "f32 f64", nullptr, kNative, "roundp*|rndscalep*", ""},
-    {"math.floor,ceil,round,trunc", "f16", converts_f16, kEmulated, "roundss", "through f32, element by element"},
+    {"math.floor,ceil,round,trunc", "f16", converts_f16, kEmulated, "roundp*|rndscalep*", "through f32"},
     {"math.copysign", "f32 f64", has_avx512, kNative, "pternlog*", ""},
     {"math.copysign", "floats", nullptr, kEmulated, "", "bits by integer ops"},
     {"math.rsqrt", "f32 f64", has_avx512, kEmulated, "rsqrt14p*", "an estimate, refined"},
@@ -94,7 +95,9 @@ constexpr Rule kRules[] = {
     {"cast.f64", "i64", nullptr, kEmulated, "cvtsi2sd*", "element by element"},
     {"cast.f64", "u64", nullptr, kEmulated, "", "two halves, which are added up"},
     {"cast.i1", "f32 f64", nullptr, kNative, "cmp*p*", ""},
-    {"cast.i8,i16,i32,i64,u8,u16,u32,u64", "f32 f64", nullptr, kEmulated, "cvtts*2*", "element by element, saturated"},
+    {"cast.i8,i16,i32,u8,u16,u32", "f32 f64", nullptr, kEmulated, "cvttp*", kSaturated},
+    {"cast.i64,u64", "f32 f64", has_avx512, kEmulated, "cvttp*qq", kSaturated},
+    {"cast.i64,u64", "f32 f64", nullptr, kEmulated, "cvtts*2*", "element by element, saturated"},
     {"cast.f64", "f32", nullptr, kNative, "cvtps2pd", ""},
     {"cast.f32", "f64", nullptr, kNative, "cvtpd2ps*", ""},
     {"cast.f32", "f16", converts_f16, kNative, "cvtph2ps", ""},
