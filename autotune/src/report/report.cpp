@@ -60,14 +60,18 @@ std::string ranked_table(const JobResult& job, size_t rows) {
     const Record& record = candidate.record;
     if (record.failure != Failure::kNone || record.median_us <= 0) continue;
     const bool is_default = candidate.config == job.fallback;
-    if (++rank > rows && !is_default) {
+    if (++rank > rows && !is_default && candidate.config != job.best) {
       ++left_out;
       continue;
     }
+    const bool is_best = candidate.config == job.best;
+    const std::string what = std::string(is_default           ? "default"
+                                         : candidate.measured ? ""
+                                                              : "reused") +
+                             (is_best ? (is_default || !candidate.measured ? ", best" : "best") : "");
     cells.push_back({std::to_string(rank), to_string(candidate.config), time_text(record.median_us),
                      interval_text(record), speedup_text(job, candidate), percent(job.roof.us / record.median_us),
-                     figure(record, "registers"), figure(record, "spill_bytes"),
-                     is_default ? "default" : (candidate.measured ? "" : "reused")});
+                     figure(record, "registers"), figure(record, "spill_bytes"), what});
   }
   if (cells.size() == 1) return "  nothing measured\n";
   std::string out = table(cells, {1});
@@ -133,8 +137,11 @@ std::string speedup_text(const JobResult& job, const Candidate& candidate) {
                                      [&](const Candidate& other) { return other.config == job.fallback; });
   if (fallback == job.candidates.end()) return "-";
   const Record &mine = candidate.record, &its = fallback->record;
-  const bool certain = is_certainly_faster(mine, its) || is_certainly_faster(its, mine);
-  return certain ? format("%.2f×", its.median_us / mine.median_us) : "≈ 1";
+  if (!is_certainly_faster(mine, its) && !is_certainly_faster(its, mine)) return "≈ 1";
+  // The choice is made by turns, behind the search: who looked faster in the search was not.
+  const double speedup = its.median_us / mine.median_us;
+  const double of_best = job.best_us > 0 && job.default_us > 0 ? job.default_us / job.best_us : speedup;
+  return speedup > of_best ? format("≤ %.2f×", of_best) : format("%.2f×", speedup);
 }
 
 std::string time_text(double us) {

@@ -164,6 +164,20 @@ TEST(TextReport, SaysWhereTimesTellNothing) {
   EXPECT_THAT(text_report(batch), HasSubstr("100.0 µs     few       ≈ 1"));
 }
 
+// The choice is made by turns. What looked faster in the search was not, and its row must not say so.
+TEST(TextReport, NoRowPromisesMoreThanTheChoice) {
+  BatchResult batch = uncertain_batch();
+  JobResult& job = *batch.jobs[0].result;
+  job.candidates[0].record.low_us = 99;
+  job.candidates[0].record.high_us = 101;
+  EXPECT_THAT(text_report(batch), HasSubstr("100.0 µs  ±1.0 %   ≤ 1.00×"));
+  EXPECT_THAT(text_report(batch), HasSubstr("default, best\n"));
+  job.best = job.candidates[3].config;
+  job.best_us = 120;
+  EXPECT_THAT(text_report(batch), HasSubstr("100.0 µs  ±1.0 %   ≤ 1.12×"));
+  EXPECT_THAT(text_report(batch, 1), HasSubstr("   4  ")) << "the choice is shown, however far down it is";
+}
+
 TEST(Progress, SaysWhatTheTablesSay) {
   BatchResult batch = uncertain_batch();
   const auto printed = [&] {
