@@ -19,8 +19,17 @@ struct KernelFlags {
   uint32_t deadline_ms = 0;
 };
 
+// Code of the caller's own for a kernel that only declares it.
+struct CodeFlags {
+  std::string file;           // empty: the kernel has ops
+  std::string entry;          // the function in it; empty: the kernel's name
+  int64_t block_threads = 1;  // GPUs
+  int64_t shared_bytes = 0;   // GPUs: beyond what the code declares
+};
+
 struct RunFlags {
   KernelFlags kernel;
+  CodeFlags code;
   std::string grid;  // "X,Y,Z"; empty: the kernel's own
   int threads = 0;
   int repeat = 0;  // so many more launches, which are timed

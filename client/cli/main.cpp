@@ -60,6 +60,16 @@ void add_kernel_commands(CLI::App& app, Flags& flags, Action& action) {
   run->add_option("--threads", flags.run.threads, "CPU threads; 0: all")->check(CLI::Range(0, 4096));
   run->add_option("--repeat", flags.run.repeat, "Launch so many times more, and print what a launch takes")
       ->check(CLI::Range(0, 1'000'000));
+  CLI::Option* code =
+      run->add_option("--code", flags.run.code.file,
+                      "Code of your own (.ll, .ptx, .s, .so) for a kernel without ops, which declares it");
+  code->type_name("FILE");
+  run->add_option("--entry", flags.run.code.entry, "The function in it; the kernel's name without it")->needs(code);
+  run->add_option("--block-threads", flags.run.code.block_threads, "Of GPUs: threads of a block")
+      ->needs(code)
+      ->capture_default_str();
+  run->add_option("--shared-bytes", flags.run.code.shared_bytes, "Of GPUs: shared memory beyond what the code declares")
+      ->needs(code);
   CLI::Option* key =
       run->add_option("--key", flags.run.key_file, "Only run a bundle authenticated by this secret")->type_name("FILE");
   run->add_flag("--trust", flags.run.trust, "Without a key: execute what anybody wrote into a bundle")->excludes(key);

@@ -7,6 +7,7 @@
 
 #include "arguments.h"
 #include "commands.h"
+#include "custom_code.h"
 #include "device_run.h"
 #include "graph_run.h"
 #include "kiln/client/client.h"
@@ -46,6 +47,7 @@ Result<client::UntypedFunction> compile_for_run(const dsl::Kernel& kernel, const
   options.connect.client_name = "kiln run";
   options.specialise_in_background = false;  // this process is gone before it would help
   client::Client client(std::move(options));
+  if (!flags.code.file.empty()) return get_code(client, kernel, flags);
   auto function = client.get(kernel, {flags.kernel.target, values, flags.kernel.deadline_ms});
   if (!function || !any_fact(facts)) return function;
   if (auto done = function->prepare_facts(facts); !done) return done.error();
@@ -88,6 +90,7 @@ Result<GraphRunFlags> graph_run_flags(const RunFlags& flags) {
   if (!flags.kernel.sets.empty()) return refuse("--set");
   if (!flags.kernel.facts.empty()) return refuse("--facts");
   if (!flags.grid.empty()) return refuse("--grid");
+  if (!flags.code.file.empty()) return refuse("--code");
   if (flags.repeat > 0) return invalid_argument("--repeat: `kiln graph bench` times graphs");
   GraphRunFlags graph;
   graph.file = flags.kernel.file;

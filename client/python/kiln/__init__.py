@@ -248,6 +248,23 @@ class Kernel:
         handle = Handle(library.kiln_kernel_compile, client or Client.default(), self._handle, byref(options))
         return Function(handle, self)
 
+    def custom(self, code: str | bytes, form: str, target: str = "cpu", *, entry: str | None = None, file: str | None = None,
+               threads: int = 1, shared_bytes: int = 0, deadline_ms: int = 0, client: Client | None = None) -> Function:
+        """Code of one's own for a kernel without ops, which declares it: docs/use/custom-kernels.md. `form`: "llvm", "ptx" or
+        "amd"; `threads` of a block, on GPUs."""
+        if form not in _c.CODE_FORMS:
+            raise Error(f"unknown form `{form}`; there are {', '.join(_c.CODE_FORMS)}")
+        text = code.encode() if isinstance(code, str) else bytes(code)
+        options = _c.CustomCode(size=sizeof(_c.CustomCode), text=text, text_size=len(text), entry=entry and entry.encode(),
+                                file=file and os.fsencode(file), target=target.encode(), form=_c.CODE_FORMS[form], threads=threads,
+                                shared_bytes=shared_bytes, deadline_ms=deadline_ms)
+        handle = Handle(library.kiln_kernel_compile_custom, client or Client.default(), self._handle, byref(options))
+        return Function(handle, self)
+
+    def of_object(self, path: str | os.PathLike, symbol: str) -> Function:
+        """A function of a shared object, for a kernel without ops, which declares it. Its code is run."""
+        return Function(Handle(library.kiln_function_of_object, self._handle, os.fsencode(path), symbol.encode()), self)
+
     def launch(self, *arguments, stream: Stream | None = None) -> None:
         """Compiles it for where its first array lies, once, and launches it there."""
         array = next((view(value) for value, param in zip(arguments, self._params) if param.is_pointer), None)

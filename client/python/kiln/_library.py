@@ -12,6 +12,7 @@ PROGRAMS = pathlib.Path(__file__).with_name("bin")  # of a wheel
 WRITABLE = 1
 DEVICES = {"cpu": 0, "cuda": 1, "amd": 2}
 MODES = {"default": 0, "autotune": 1, "max": 2}
+CODE_FORMS = {"llvm": 0, "ptx": 1, "amd": 2}
 ARG_POINTER, ARG_INT, ARG_UINT, ARG_FLOAT = 1, 2, 3, 4
 
 
@@ -71,6 +72,12 @@ class KernelOptions(ctypes.Structure):
 class LaunchOptions(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("threads", c_int32), ("grid_is_set", c_int32), ("grid", c_uint32 * 3),
                 ("ignored", c_uint32), ("stream", c_void_p), ("print", c_void_p), ("print_data", c_void_p)]
+
+
+class CustomCode(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("text", c_char_p), ("text_size", c_size_t), ("entry", c_char_p), ("file", c_char_p),
+                ("target", c_char_p), ("form", c_int32), ("threads", c_uint32), ("shared_bytes", c_uint64), ("deadline_ms", c_uint32),
+                ("ignored", c_uint32)]
 
 
 class Value(ctypes.Union):

@@ -99,6 +99,27 @@ class WithoutNumpy(unittest.TestCase):
         fails(self, "no elements like '>f4'", fn.launch, x, y, Interface([0], typestr=">f4"), 1)
         fails(self, "no multiple of an element's size", fn.launch, x, y, Interface([0], strides=(3,)), 1)
 
+    def test_code_of_ones_own_is_a_function(self):
+        declared = kiln.load("kernel shift(%x: ptr<f32> readonly, %out: ptr<f32>, %a: f32, %n: i32) {\n  grid [n, 1, 1]\n}\n")
+        code = """define void @mine(ptr %x, ptr %out, float %a, i32 %n, i32 %i, i32 %py, i32 %pz) {
+          %at = sext i32 %i to i64
+          %from = getelementptr float, ptr %x, i64 %at
+          %v = load float, ptr %from
+          %sum = fadd float %v, %a
+          %to = getelementptr float, ptr %out, i64 %at
+          store float %sum, ptr %to
+          ret void
+        }"""
+        x, out = Interface([1, 2, 3]), Interface([0, 0, 0])
+        declared.custom(code, "llvm", entry="mine").launch(x, out, 0.5, 3)
+        self.assertEqual(list(out.memory), [1.5, 2.5, 3.5])
+        with self.assertRaises(kiln.Error) as caught:
+            declared.custom(code + "}", "llvm", entry="mine", file="mine.ll")
+        self.assertIn("mine.ll:", str(caught.exception))
+        self.assertEqual(caught.exception.code, "COMPILE_FAILED")
+        fails(self, "unknown form `wasm`", declared.custom, code, "wasm")
+        fails(self, "/nowhere/mine.so", declared.of_object, "/nowhere/mine.so", "shift")
+
     def test_profile_has_what_was_done(self):
         add = kiln.library_kernel("vector_add").compile("interp")
         with kiln.profile() as profile:
