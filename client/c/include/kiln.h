@@ -582,6 +582,9 @@ KILN_API kiln_status kiln_recording_replay(kiln_recording* recording, kiln_strea
 
 /* Memory of a device; given back with the handle, once the device is done with what was queued before. */
 KILN_API kiln_status kiln_memory_allocate(kiln_device* device, uint64_t bytes, kiln_memory** memory);
+/* In the order of a stream: given back, it waits for whoever allocates on this stream next, without a call of the
+ * driver. For what this stream alone uses. KILN_INVALID_ARGUMENT: the stream is captured. */
+KILN_API kiln_status kiln_memory_allocate_on(kiln_stream* stream, uint64_t bytes, kiln_memory** memory);
 /* Its address on the device; NULL and 0 of bad handles. */
 KILN_API void* kiln_memory_data(kiln_memory* memory);
 KILN_API uint64_t kiln_memory_size(kiln_memory* memory);

@@ -164,6 +164,18 @@ kiln_status kiln_memory_allocate(kiln_device* device, uint64_t bytes, kiln_memor
   });
 }
 
+kiln_status kiln_memory_allocate_on(kiln_stream* stream, uint64_t bytes, kiln_memory** memory) {
+  return guarded([&]() -> Result<void> {
+    if (auto fine = check_pointer(memory, "memory"); !fine) return fine;
+    auto on = pin<StreamObject>(stream, "stream");
+    if (!on) return on.error();
+    auto made = DeviceMemory::allocate((*on)->stream, bytes);
+    if (!made) return made.error();
+    give<MemoryObject>(memory, std::move(*made), (*on)->stream.device());
+    return {};
+  });
+}
+
 void* kiln_memory_data(kiln_memory* memory) {
   return guarded_value<void*>(nullptr, [&](void*& out) -> Result<void> {
     auto object = pin<MemoryObject>(memory, "memory");

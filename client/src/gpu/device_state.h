@@ -15,6 +15,7 @@
 #include "lifetime.h"
 #include "memory.h"
 #include "prints.h"
+#include "stream_pool.h"
 
 namespace kiln::client::gpu {
 
@@ -76,6 +77,7 @@ struct StreamState {
   std::mutex sequence_mutex;  // held while a launch of several steps uses the workspace
   Workspace workspace;
   QueueCounter queue_counter;
+  StreamPool pool;
   std::atomic<RecordingState*> recording{nullptr};
   std::atomic<bool> checked{false};  // a launch may have left a failure record, or printed
   LastLaunch last;
@@ -111,8 +113,13 @@ struct DeviceState : std::enable_shared_from_this<DeviceState> {
 };
 
 struct MemoryState {
+  ~MemoryState() {
+    if (stream) stream->pool.put(std::move(memory));
+  }
   std::shared_ptr<DeviceState> device;
   Allocation memory;
+  uint64_t bytes;                       // that were asked for
+  std::shared_ptr<StreamState> stream;  // whose pool it goes back to; null: to the driver
 };
 
 struct EventState {

@@ -47,10 +47,25 @@ Result<DeviceMemory> DeviceMemory::allocate(const Device& device, uint64_t bytes
   if (!data) return owner->explain(data.error(), "allocating " + std::to_string(bytes) + " bytes");
   return DeviceMemory(
       std::unique_ptr<gpu::MemoryState>(new gpu::MemoryState{owner, gpu::Allocation(*owner->driver, *data, bytes)}));
+  return DeviceMemory(std::unique_ptr<gpu::MemoryState>(
+      new gpu::MemoryState{owner, gpu::Allocation(*owner->driver, *data, bytes), bytes, nullptr}));
+}
+
+Result<DeviceMemory> DeviceMemory::allocate(const Stream& stream, uint64_t bytes, const std::string& holder) {
+  const std::shared_ptr<gpu::StreamState>& on = stream.state();
+  gpu::DeviceState& device = on->device;
+  Timed timed(profile::Kind::kAllocate, holder);
+  describe(timed, device, bytes);
+  if (on->recording.load(std::memory_order_acquire) != nullptr) {
+    return invalid_argument("allocating " + std::to_string(bytes) + " bytes on a stream of " + device.place +
+                            " that is captured: a replay would write to what others have by then");
+  }
+  auto piece = on->pool.take(bytes, holder);
+  if (!piece) return device.explain(piece.error(), "allocating " + std::to_string(bytes) + " bytes");
 }
 
 void* DeviceMemory::data() const { return state_->memory.data(); }
-uint64_t DeviceMemory::bytes() const { return state_->memory.bytes(); }
+uint64_t DeviceMemory::bytes() const { return state_->bytes; }
 
 Result<void> DeviceMemory::copy_from(std::span<const std::byte> host, const Stream& stream) const {
   if (host.size() > bytes()) return too_small(host.size(), bytes());

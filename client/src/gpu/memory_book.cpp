@@ -1,6 +1,7 @@
 #include "memory_book.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "driver.h"
 
@@ -47,23 +48,39 @@ void MemoryBook::unreserve(uint64_t bytes) {
   current_ -= bytes;
 }
 
-void MemoryBook::enter(void* memory, uint64_t bytes, const std::string& holder) {
-  const std::lock_guard lock(mutex_);
+MemoryBook::Piece MemoryBook::held_by(const std::string& holder, uint64_t bytes) {
   const auto entry = holders_.try_emplace(holder, MemoryHolder{holder, 0, 0}).first;
   entry->second.bytes += bytes;
   ++entry->second.pieces;
-  pieces_.insert_or_assign(memory, Piece{bytes, &entry->first});
+  return {bytes, &entry->first};
+}
+
+void MemoryBook::no_longer_held(const Piece& piece) {
+  const auto holder = holders_.find(*piece.holder);
+  holder->second.bytes -= piece.bytes;
+  if (--holder->second.pieces == 0) holders_.erase(holder);
+}
+
+void MemoryBook::enter(void* memory, uint64_t bytes, const std::string& holder) {
+  const std::lock_guard lock(mutex_);
+  pieces_.insert_or_assign(memory, held_by(holder, bytes));
 }
 
 void MemoryBook::remove(void* memory) {
   const std::lock_guard lock(mutex_);
   const auto found = pieces_.find(memory);
   if (found == pieces_.end()) return;
-  const auto holder = holders_.find(*found->second.holder);
-  holder->second.bytes -= found->second.bytes;
   current_ -= found->second.bytes;
+  no_longer_held(found->second);
   pieces_.erase(found);
-  if (--holder->second.pieces == 0) holders_.erase(holder);
+}
+
+void MemoryBook::hand_over(void* memory, const std::string& holder) {
+  const std::lock_guard lock(mutex_);
+  const auto found = pieces_.find(memory);
+  if (found == pieces_.end()) return;
+  const Piece before = std::exchange(found->second, held_by(holder, found->second.bytes));
+  no_longer_held(before);
 }
 
 uint64_t MemoryBook::give_back_caches() {

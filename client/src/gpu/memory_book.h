@@ -56,6 +56,8 @@ class MemoryBook {
   void unreserve(uint64_t bytes);
   void enter(void* memory, uint64_t bytes, const std::string& holder);
   void remove(void* memory);
+  // It is there for somebody else now.
+  void hand_over(void* memory, const std::string& holder);
   uint64_t give_back_caches();
 
   MemoryUse use() const;
@@ -69,6 +71,8 @@ class MemoryBook {
     const std::string* holder;  // a key of `holders_`
   };
   bool fits(uint64_t bytes, uint64_t limit) const;
+  Piece held_by(const std::string& holder, uint64_t bytes);
+  void no_longer_held(const Piece& piece);
 
   mutable std::mutex mutex_;
   uint64_t current_ = 0, peak_ = 0, hard_ = 0, soft_ = 0;

@@ -20,7 +20,8 @@ StreamState::StreamState(DeviceState& of, Handle native, bool ours, std::shared_
       handle(native),
       owned(ours),
       workspace(*of.driver, false),
-      queue_counter(*of.driver) {}
+      queue_counter(*of.driver),
+      pool(*of.driver) {}
 
 StreamState::~StreamState() {
   if (owned) device.driver->destroy_stream(handle);

@@ -163,9 +163,19 @@ static void queues(kiln_function* fn) {
   CHECK_OK(kiln_memory_allocate(device, sizeof x, &b));
   CHECK(kiln_memory_size(a) == sizeof x && kiln_memory_data(a) != NULL);
 
+  kiln_memory* in_order;
   kiln_memory_use use;
   kiln_bytes* holders;
   uint64_t given = 1;
+  CHECK_OK(kiln_memory_allocate_on(stream, 1000, &in_order));
+  const void* first = kiln_memory_data(in_order);
+  CHECK_OK(kiln_free(in_order));
+  CHECK_OK(kiln_memory_allocate_on(stream, 900, &in_order));
+  CHECK(kiln_memory_data(in_order) == first && kiln_memory_size(in_order) == 900);
+  CHECK_OK(kiln_free(in_order));
+  CHECK_OK(kiln_device_give_back_caches(device, &given));
+  CHECK(given == 1024);
+  CHECK_FAILS(kiln_memory_allocate_on(NULL, 1, &in_order), KILN_INVALID_ARGUMENT, "`stream`");
   CHECK_OK(kiln_device_get_memory_use(device, &use));
   CHECK(use.bytes == 2 * sizeof x && use.pieces == 2 && use.peak_bytes >= use.bytes && use.hard_limit == 0);
   CHECK_OK(kiln_device_get_memory_holders(device, &holders));

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -90,9 +91,82 @@ TEST_P(MemoryOfDevice, IsCountedByThreads) {
   EXPECT_LE(device->memory_use().peak_bytes, 256u);
 }
 
+TEST_P(MemoryOfDevice, IsTakenAgainInTheOrderOfAStream) {
+  const auto device = Device::open(GetParam());
+  ASSERT_TRUE(device) << device.error().message;
+  const auto stream = Stream::create(*device), other = Stream::create(*device);
+  ASSERT_TRUE(stream && other);
+  const auto address_of_next = [](const Stream& on, uint64_t bytes) {
+    const auto memory = DeviceMemory::allocate(on, bytes);
+    EXPECT_TRUE(memory) << memory.error().message;
+    EXPECT_EQ(memory->bytes(), bytes);
+    return memory->data();
+  };
+  void* const first = address_of_next(*stream, 2000);
+  MemoryUse use = device->memory_use();
+  EXPECT_EQ(use.bytes, 2048u);
+  ASSERT_EQ(use.holders.size(), 1u);
+  EXPECT_EQ(use.holders[0].name, "what waits for a stream");
+  EXPECT_EQ(address_of_next(*stream, 1200), first) << "in order";
+  EXPECT_EQ(device->memory_use().pieces, 1u);
+  EXPECT_NE(address_of_next(*other, 2000), first) << "of another stream, whose work is in no order with it";
+  EXPECT_NE(address_of_next(*stream, 0), first) << "a piece that is much too large";
+  const auto one = DeviceMemory::allocate(*stream, 2000), two = DeviceMemory::allocate(*stream, 2000);
+  ASSERT_TRUE(one && two);
+  EXPECT_NE(one->data(), two->data()) << "what is used is nobody else's";
+  use = device->memory_use();
+  EXPECT_EQ(use.bytes, 3 * 2048u + 512u);
+  EXPECT_EQ(device->give_back_caches(), 2048u + 512u);
+  EXPECT_EQ(device->memory_use().bytes, 2 * 2048u);
+}
+
+// What waits counts, and goes before an allocation is refused.
+TEST_P(MemoryOfDevice, ThatWaitsForAStreamIsGivenBack) {
+  const auto device = Device::open(GetParam());
+  ASSERT_TRUE(device) << device.error().message;
+  const auto stream = Stream::create(*device);
+  ASSERT_TRUE(stream);
+  ASSERT_TRUE(device->set_memory_fraction(fraction_of(*device, 1 << 20)));
+  ASSERT_TRUE(DeviceMemory::allocate(*stream, 900'000));
+  EXPECT_EQ(device->memory_use().pieces, 1u);
+  EXPECT_TRUE(allocate(*device, 900'000));
+  EXPECT_EQ(device->memory_use().bytes, 0u);
+  const auto refused = DeviceMemory::allocate(*stream, 2 << 20);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kOutOfMemory);
+  ASSERT_TRUE(device->set_memory_fraction(0));
+}
+
+// It outlives the stream, and the stream's end gives back what waits.
+TEST_P(MemoryOfDevice, OfAStreamMayOutliveIt) {
+  const auto device = Device::open(GetParam());
+  ASSERT_TRUE(device) << device.error().message;
+  std::optional<DeviceMemory> memory;
+  {
+    const auto stream = Stream::create(*device);
+    ASSERT_TRUE(stream);
+    ASSERT_TRUE(DeviceMemory::allocate(*stream, 5000));
+    auto last = DeviceMemory::allocate(*stream, 100);
+    ASSERT_TRUE(last);
+    memory = std::move(*last);
+  }
+  EXPECT_EQ(device->memory_use().bytes, 5120u + 512u);
+  memory.reset();
+  EXPECT_EQ(device->memory_use().bytes, 0u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, MemoryOfDevice, testing::Values("cuda", "cpu"));
 
 // To free memory is to wait for the device: a capture would not survive it.
+TEST_F(MemoryOfDevice, OfAStreamIsRefusedWhileItIsCaptured) {
+  const Device device = test::open_device();
+  const Stream stream = test::new_stream(device);
+  const auto recording =
+      Recording::capture(stream, [&]() -> Result<void> { return DeviceMemory::allocate(stream, 100).error(); });
+  ASSERT_FALSE(recording);
+  EXPECT_THAT(recording.error().message, HasSubstr("allocating 100 bytes on a stream of cuda:0 that is captured"));
+}
+
 TEST_F(MemoryOfDevice, IsNotGivenBackWhileAStreamIsCaptured) {
   const auto device = Device::open("cuda");
   ASSERT_TRUE(device) << device.error().message;

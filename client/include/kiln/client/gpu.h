@@ -18,6 +18,7 @@
 // error.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -177,6 +178,10 @@ class DeviceMemory {
  public:
   // `holder`: what it is for, in MemoryUse and in errors.
   static Result<DeviceMemory> allocate(const Device& device, uint64_t bytes, const std::string& holder = "arrays");
+  // In the order of a stream: given back, it waits for whoever allocates on this stream next, who has it at once and
+  // without a call of the driver. For what this stream alone uses; another one must be done with it before it goes.
+  // What waits counts as used, and is given back like other caches. Error: the stream is captured.
+  static Result<DeviceMemory> allocate(const Stream& stream, uint64_t bytes, const std::string& holder = "arrays");
 
   void* data() const;
   uint64_t bytes() const;
@@ -206,12 +211,15 @@ class DeviceBuffer {
   static_assert(std::is_trivially_copyable_v<T> && !std::is_const_v<T>);
 
  public:
-  static Result<DeviceBuffer> allocate(const Device& device, size_t count) {
+  // On a device, or in the order of a stream.
+  template <class Place>
+    requires std::same_as<Place, Device> || std::same_as<Place, Stream>
+  static Result<DeviceBuffer> allocate(const Place& place, size_t count) {
     uint64_t bytes = 0;
     if (__builtin_mul_overflow(uint64_t{count}, sizeof(T), &bytes)) {
       return error(ErrorCode::kOutOfMemory, "no device has memory for " + std::to_string(count) + " elements");
     }
-    auto memory = DeviceMemory::allocate(device, bytes);
+    auto memory = DeviceMemory::allocate(place, bytes);
     if (!memory) return memory.error();
     return DeviceBuffer(std::move(*memory), count);
   }
