@@ -282,6 +282,18 @@ TEST_F(Profiles, AreNotOfAChildUntilItStartsOne) {
   EXPECT_TRUE(profile::stop().ok());
 }
 
+TEST_F(Profiles, HaveFallbacksOfTheProgram) {
+  profile::fallback("before", "nobody profiles");
+  ASSERT_TRUE(profile::start().ok());
+  profile::fallback("softshrink", "no kernel", 512);
+  auto profile = profile::stop();
+  ASSERT_TRUE(profile.ok());
+  ASSERT_EQ(profile->spans.size(), 1u);
+  EXPECT_EQ(profile->spans[0].kind, Kind::kFallback);
+  EXPECT_EQ(profile->spans[0].name + ": " + profile->spans[0].detail, "softshrink: no kernel");
+  EXPECT_EQ(profile->spans[0].bytes, 512u);
+}
+
 TEST_F(Profiles, AreATableByWhatTakesLongest) {
   Profile profile;
   profile.end_ns = 10'000'000;
@@ -289,13 +301,16 @@ TEST_F(Profiles, AreATableByWhatTakesLongest) {
       {.kind = Kind::kLaunch, .name = "small", .device = "cpu", .begin_ns = 0, .end_ns = 1000},
       {.kind = Kind::kLaunch, .name = "small", .device = "cpu", .begin_ns = 2000, .end_ns = 5000},
       {.kind = Kind::kCopy, .name = "to the device", .device = "cuda:0", .bytes = 4'000'000, .end_ns = 2'000'000},
-      {.kind = Kind::kFallback, .name = "mlp", .detail = "not fused: its worker died"}};
+      {.kind = Kind::kFallback, .name = "mlp", .detail = "not fused: its worker died"},
+      {.kind = Kind::kFallback, .name = "softshrink", .detail = "no kernel", .bytes = 512},
+      {.kind = Kind::kFallback, .name = "softshrink", .detail = "no kernel", .bytes = 512}};
   EXPECT_EQ(profile::summary(profile),
-            "kiln: 4 spans in 10.000 ms\n"
+            "kiln: 6 spans in 10.000 ms\n"
             "   count     total ms      mean us   longest us    share        bytes  what\n"
             "       1        2.000     2000.000     2000.000   20.0 %     2.0 GB/s  copy cuda:0 to the device\n"
             "       2        0.004        2.000        3.000    0.0 %               launch cpu small\n"
-            "fallback of mlp: not fused: its worker died\n");
+            "fallback of mlp: not fused: its worker died\n"
+            "fallback of softshrink, 2 times, 1024 bytes copied: no kernel\n");
 }
 
 TEST_F(Profiles, AreATraceWithArrows) {

@@ -611,6 +611,9 @@ KILN_API kiln_status kiln_profile_stop(kiln_bytes** summary, kiln_bytes** trace)
 KILN_API kiln_status kiln_profile_begin(const char* name);
 /* Ends the part that this thread has begun last. KILN_INVALID_ARGUMENT: there is none. */
 KILN_API kiln_status kiln_profile_end(void);
+/* Notes that something is done in another way than it was asked to, on the host perhaps, and why; `bytes`: so many went
+ * to where it is done and back. Where no profile is on it does nothing. */
+KILN_API kiln_status kiln_profile_fallback(const char* name, const char* why, uint64_t bytes);
 
 #ifdef __cplusplus
 }

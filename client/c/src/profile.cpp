@@ -52,6 +52,15 @@ kiln_status kiln_profile_end(void) {
   });
 }
 
+kiln_status kiln_profile_fallback(const char* name, const char* why, uint64_t bytes) {
+  return guarded([&]() -> Result<void> {
+    if (auto fine = check_pointer(name, "name"); !fine) return fine;
+    if (auto fine = check_pointer(why, "why"); !fine) return fine;
+    profile::fallback(name, why, bytes);
+    return {};
+  });
+}
+
 }  // extern "C"
 
 }  // namespace kiln::c

@@ -182,14 +182,6 @@ bool ask_for_less(const graph::Plan& plan, size_t kernel, graph::PlanOptions& op
 
 constexpr int kMostFallbacks = 16;
 
-void note_fallback(const std::string& graph, const std::string& why) {
-  KILN_PROBE_TEXTS(fallback, graph, why);
-  if (!is_profiled()) return;
-  profile::Span span{.kind = profile::Kind::kFallback, .name = graph, .detail = why};
-  span.begin_ns = span.end_ns = profile_clock();
-  note(std::move(span));
-}
-
 }  // namespace
 
 // Where a kernel fails, its ops go apart, and the rest is as before: slower, and right. Where it is of a loop, all do.
@@ -221,7 +213,7 @@ Result<CompiledGraph> Client::compile(const graph::Graph& graph, const GraphOpti
     if (options.full || !is_of_kernel(failure) || round == kMostFallbacks) return failure;
     if (!ask_for_less(*plan, attempt.failed, request.options)) return failure;
     fallbacks.push_back("not fused: " + failure.message);
-    note_fallback(name, fallbacks.back());
+    profile::fallback(name, fallbacks.back());
     last = failure;
   }
 }

@@ -20,9 +20,9 @@ from . import _library as _c
 from ._arrays import NAMES, Tensor, from_dlpack, pack, view
 from ._library import Error, Handle, check, library, take_text
 from ._profile import Profile as profile
-from ._profile import scope
+from ._profile import fallback, scope
 
-__all__ = ["Client", "CompiledGraph", "Error", "Function", "Graph", "Kernel", "Model", "Safetensors", "Stream", "Tensor", "from_dlpack",
+__all__ = ["Client", "CompiledGraph", "Error", "Function", "Graph", "Kernel", "Model", "Safetensors", "Stream", "Tensor", "fallback", "from_dlpack",
            "library_kernel", "load", "load_graph", "profile", "scope", "version"]
 
 

@@ -26,6 +26,11 @@ class Profile:
         self.trace = _c.bytes_of(held[0]).decode()
 
 
+def fallback(name: str, why: str, nbytes: int = 0) -> None:
+    """Notes in a profile that something is done in another way than it was asked to, and why; `nbytes` went there and back."""
+    check(library.kiln_profile_fallback(name.encode(), why.encode(), _c.c_uint64(nbytes)))
+
+
 @contextmanager
 def scope(name: str):
     """A part of the program by name, in profiles."""

@@ -1,5 +1,6 @@
 // Recording a stream's work and running it again.
 #include "device_state.h"
+#include "profile/device_times.h"
 #include "profile/recorder.h"
 #include "recorded.h"
 
@@ -52,6 +53,7 @@ Result<void> Recording::replay(const Stream& stream) const {
   gpu::StreamState& on = *stream.state();
   Timed timed(profile::Kind::kReplay, "recording");
   if (timed.span() != nullptr) timed.span()->device = on.device.place;
+  const DeviceTimed on_device(on, timed.span());
   if (state_->recording->checked) on.checked.store(true, std::memory_order_release);
   auto queued = state_->device->driver->replay(state_->handle, on.handle);
   if (!queued) return state_->device->explain(queued.error(), "replaying a graph");

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "device_state.h"
+#include "profile/device_times.h"
 #include "profile/recorder.h"
 
 namespace kiln::client {
@@ -24,11 +25,12 @@ void describe(Timed& timed, const gpu::DeviceState& device, uint64_t bytes) {
 constexpr std::string_view kToDevice = "to the device", kFromDevice = "from the device", kBetween = "on devices";
 
 Result<void> copy(std::string_view way, gpu::DeviceState& device, void* to, const void* from, uint64_t bytes,
-                  gpu::Handle stream) {
+                  gpu::StreamState& stream) {
   if (bytes == 0) return {};
   Timed timed(profile::Kind::kCopy, way);
   describe(timed, device, bytes);
-  auto done = device.driver->copy(to, from, bytes, stream);
+  const DeviceTimed on_device(stream, timed.span());
+  auto done = device.driver->copy(to, from, bytes, stream.handle);
   if (!done) return device.explain(done.error(), "copying " + std::to_string(bytes) + " bytes");
   return {};
 }
@@ -45,8 +47,6 @@ Result<DeviceMemory> DeviceMemory::allocate(const Device& device, uint64_t bytes
   // The driver has no memory of no bytes.
   auto data = owner->driver->allocate(bytes > 0 ? bytes : 1, holder);
   if (!data) return owner->explain(data.error(), "allocating " + std::to_string(bytes) + " bytes");
-  return DeviceMemory(
-      std::unique_ptr<gpu::MemoryState>(new gpu::MemoryState{owner, gpu::Allocation(*owner->driver, *data, bytes)}));
   return DeviceMemory(std::unique_ptr<gpu::MemoryState>(
       new gpu::MemoryState{owner, gpu::Allocation(*owner->driver, *data, bytes), bytes, nullptr}));
 }
@@ -62,6 +62,8 @@ Result<DeviceMemory> DeviceMemory::allocate(const Stream& stream, uint64_t bytes
   }
   auto piece = on->pool.take(bytes, holder);
   if (!piece) return device.explain(piece.error(), "allocating " + std::to_string(bytes) + " bytes");
+  return DeviceMemory(
+      std::unique_ptr<gpu::MemoryState>(new gpu::MemoryState{device.shared_from_this(), std::move(*piece), bytes, on}));
 }
 
 void* DeviceMemory::data() const { return state_->memory.data(); }
@@ -69,28 +71,32 @@ uint64_t DeviceMemory::bytes() const { return state_->bytes; }
 
 Result<void> DeviceMemory::copy_from(std::span<const std::byte> host, const Stream& stream) const {
   if (host.size() > bytes()) return too_small(host.size(), bytes());
-  return copy(kToDevice, *state_->device, data(), host.data(), host.size(), stream.native());
+  return copy(kToDevice, *state_->device, data(), host.data(), host.size(), *stream.state());
 }
 
 Result<void> DeviceMemory::copy_to(std::span<std::byte> host, const Stream& stream) const {
   if (host.size() > bytes()) return too_small(host.size(), bytes());
-  return copy(kFromDevice, *state_->device, host.data(), data(), host.size(), stream.native());
+  return copy(kFromDevice, *state_->device, host.data(), data(), host.size(), *stream.state());
 }
 
 Result<void> DeviceMemory::copy_from(const DeviceMemory& other, const Stream& stream) const {
   if (other.bytes() > bytes()) return too_small(other.bytes(), bytes());
-  return copy(kBetween, *state_->device, data(), other.data(), other.bytes(), stream.native());
+  return copy(kBetween, *state_->device, data(), other.data(), other.bytes(), *stream.state());
 }
 
 Result<void> DeviceMemory::copy_from(std::span<const std::byte> host) const {
   if (host.size() > bytes()) return too_small(host.size(), bytes());
-  if (auto queued = copy(kToDevice, *state_->device, data(), host.data(), host.size(), nullptr); !queued) return queued;
+  if (auto queued = copy(kToDevice, *state_->device, data(), host.data(), host.size(), state_->device->default_stream);
+      !queued)
+    return queued;
   return state_->device->default_stream.synchronise();
 }
 
 Result<void> DeviceMemory::copy_to(std::span<std::byte> host) const {
   if (host.size() > bytes()) return too_small(host.size(), bytes());
-  if (auto queued = copy(kFromDevice, *state_->device, host.data(), data(), host.size(), nullptr); !queued)
+  if (auto queued =
+          copy(kFromDevice, *state_->device, host.data(), data(), host.size(), state_->device->default_stream);
+      !queued)
     return queued;
   return state_->device->default_stream.synchronise();
 }
@@ -99,6 +105,7 @@ Result<void> DeviceMemory::fill(uint8_t value, const Stream& stream) const {
   if (bytes() == 0) return {};
   Timed timed(profile::Kind::kFill, "");
   describe(timed, *state_->device, bytes());
+  const DeviceTimed on_device(*stream.state(), timed.span());
   auto done = state_->device->driver->fill(data(), value, bytes(), stream.native());
   if (!done) return state_->device->explain(done.error(), "setting " + std::to_string(bytes()) + " bytes");
   return {};
@@ -109,7 +116,7 @@ Result<void> DeviceMemory::repeat(uint64_t period, const Stream& stream) const {
   auto* begin = static_cast<std::byte*>(data());
   for (uint64_t done = period; done < bytes();) {
     const uint64_t count = std::min(done, bytes() - done);
-    if (auto queued = copy(kBetween, *state_->device, begin + done, begin, count, stream.native()); !queued)
+    if (auto queued = copy(kBetween, *state_->device, begin + done, begin, count, *stream.state()); !queued)
       return queued;
     done += count;
   }

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <vector>
 
+#include "../cpu/cpu_driver.h"
 #include "recorder.h"
 
 namespace kiln::client {
@@ -111,6 +112,7 @@ void unlock_device_times() { times().mutex.unlock(); }
 
 DeviceTimed::DeviceTimed(gpu::StreamState& stream, profile::Span* host) : stream_(stream) {
   if (host == nullptr || !times().is_on.load(std::memory_order_relaxed)) return;
+  if (stream.device.driver->info().kind == cpu::kKind) return;
   if (stream.recording.load(std::memory_order_acquire) != nullptr || !has_base(stream.device)) return;
   if (host->flow == 0) host->flow = next_flow();
   span_ = *host;

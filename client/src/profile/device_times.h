@@ -1,4 +1,4 @@
-// When GPUs run launches: two events of the driver's around each.
+// When GPUs run launches, copies, fills and replays: two events of the driver's around each.
 #pragma once
 
 #include <memory>
@@ -16,8 +16,8 @@ void note_device_times(Launches which);
 void lock_device_times();
 void unlock_device_times();
 
-// Around the queueing of one launch. Does nothing where `host` is null, nobody asked for devices' times, or the stream
-// is captured: what is recorded runs later, and as often as it is replayed.
+// Around the queueing of one of them. Does nothing where `host` is null, nobody asked for devices' times, the device is
+// the host's processors, or the stream is captured: what is recorded runs later, and as often as it is replayed.
 class DeviceTimed {
  public:
   DeviceTimed(gpu::StreamState& stream, profile::Span* host);

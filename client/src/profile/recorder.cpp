@@ -201,6 +201,14 @@ Result<Profile> so_far() {
   return client::recorder::in_order(std::move(out));
 }
 
+void fallback(std::string_view name, std::string_view why, uint64_t bytes) {
+  KILN_PROBE_TEXTS(fallback, name, why);
+  if (!client::is_profiled()) return;
+  Span span{.kind = Kind::kFallback, .name = std::string(name), .detail = std::string(why), .bytes = bytes};
+  span.begin_ns = span.end_ns = client::profile_clock();
+  client::note(std::move(span));
+}
+
 // A scope has the name that the program gives it, and no kind.
 Scope::Scope(std::string_view name) {
   const uint8_t watchers = client::recorder::watchers.load(std::memory_order_relaxed);

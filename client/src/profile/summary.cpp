@@ -40,6 +40,30 @@ std::vector<Row> rows_of(const Profile& profile) {
   return out;
 }
 
+// Each that differs in name or reason, in the order in which they came.
+std::string fallbacks_of(const Profile& profile) {
+  struct Fallback {
+    uint64_t count = 0, bytes = 0;
+  };
+  std::vector<const Span*> order;
+  std::map<std::pair<std::string_view, std::string_view>, Fallback> all;
+  for (const Span& span : profile.spans) {
+    if (span.kind != Kind::kFallback) continue;
+    Fallback& fallback = all[{span.name, span.detail}];
+    if (++fallback.count == 1) order.push_back(&span);
+    fallback.bytes += span.bytes;
+  }
+  std::string out;
+  for (const Span* span : order) {
+    const auto [count, bytes] = all[{span->name, span->detail}];
+    out += "fallback of " + span->name;
+    if (count > 1) out += ", " + std::to_string(count) + " times";
+    if (bytes > 0) out += ", " + std::to_string(bytes) + " bytes copied";
+    out += ": " + span->detail + "\n";
+  }
+  return out;
+}
+
 std::string line_of(const Row& row, double whole_ns) {
   const auto total = static_cast<double>(row.total_ns);
   char rate[32] = "";
@@ -67,9 +91,7 @@ std::string summary(const Profile& profile) {
                 "share", "bytes", "what");
   out += head;
   for (const Row& row : rows_of(profile)) out += line_of(row, whole_ns) + "\n";
-  for (const Span& span : profile.spans) {
-    if (span.kind == Kind::kFallback) out += "fallback of " + span.name + ": " + span.detail + "\n";
-  }
+  out += fallbacks_of(profile);
   if (profile.dropped > 0) out += std::to_string(profile.dropped) + " spans more were not kept\n";
   return out;
 }

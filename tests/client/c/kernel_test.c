@@ -249,7 +249,10 @@ static void profiles(void) {
   CHECK_OK(kiln_profile_end());
   CHECK_FAILS(kiln_profile_end(), KILN_INVALID_ARGUMENT, "no part that is open");
   CHECK_FAILS(kiln_profile_begin(NULL), KILN_INVALID_ARGUMENT, "`name` is NULL");
+  CHECK_OK(kiln_profile_fallback("softshrink", "no kernel", 64));
+  CHECK_FAILS(kiln_profile_fallback("softshrink", NULL, 0), KILN_INVALID_ARGUMENT, "`why` is NULL");
   CHECK_OK(kiln_profile_stop(&summary, &trace));
+  CHECK(strstr(kiln_bytes_data(summary), "fallback of softshrink, 64 bytes copied: no kernel\n") != NULL);
   CHECK(strstr(kiln_bytes_data(summary), " scope step\n") != NULL);
   CHECK(strstr(kiln_bytes_data(summary), " copy cpu:0 to the device\n") != NULL);
   CHECK(strstr(kiln_bytes_data(trace), "\"traceEvents\":[{") != NULL);

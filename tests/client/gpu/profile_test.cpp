@@ -69,7 +69,7 @@ TEST_F(GpuProfiles, HaveThemOfManyLaunches) {
   EXPECT_EQ(done_of(of_launches(10'000, nullptr, {.device_times = true})).size(), 10'000u);
 }
 
-// A launch that is recorded runs later; events in between would be in the graph.
+// A launch that is recorded runs later; events in between would be in the graph. Its replay has the time of all.
 TEST_F(GpuProfiles, TimeNoLaunchThatIsRecorded) {
   const Device device = open_device();
   const Stream stream = new_stream(device);
@@ -83,9 +83,37 @@ TEST_F(GpuProfiles, TimeNoLaunchThatIsRecorded) {
   }
   auto profile = profile::stop();
   ASSERT_TRUE(profile.ok());
-  EXPECT_TRUE(done_of(profile->spans).empty());
-  EXPECT_EQ(std::ranges::count(profile->spans, Kind::kReplay, &Span::kind), 1);
-  EXPECT_EQ(fake_calls("cuEventRecord"), 0u);
+  const std::vector<Span> done = done_of(profile->spans);
+  ASSERT_EQ(done.size(), 1u) << "the replay alone";
+  EXPECT_EQ(done[0].kind, Kind::kReplay);
+  EXPECT_EQ(std::ranges::count(profile->spans, Kind::kReplay, &Span::kind), 2);
+}
+
+// Of copies and fills on any stream; on processors the call itself is the copy.
+TEST_F(GpuProfiles, HaveTheTimesOfCopies) {
+  const Device device = open_device();
+  const Stream stream = new_stream(device);
+  std::vector<std::byte> host(4096);
+  ASSERT_TRUE(profile::start({.device_times = true}).ok());
+  for (const Device& each : {device, *Device::open("cpu")}) {
+    const auto memory = DeviceMemory::allocate(each, host.size());
+    ASSERT_TRUE(memory.ok());
+    ASSERT_TRUE(memory->copy_from(host).ok());
+    ASSERT_TRUE(memory->fill(3, each.default_stream()).ok());
+  }
+  const auto memory = DeviceMemory::allocate(device, host.size());
+  ASSERT_TRUE(memory->copy_to(host, stream).ok());
+  auto profile = profile::stop();
+  ASSERT_TRUE(profile.ok());
+  std::vector<Span> done = done_of(profile->spans);
+  ASSERT_EQ(done.size(), 3u);
+  for (const Span& span : done) {
+    EXPECT_EQ(span.device, "cuda:0");
+    EXPECT_EQ(span.bytes, host.size());
+    EXPECT_EQ(std::ranges::count(profile->spans, span.flow, &Span::flow), 2);
+  }
+  EXPECT_EQ(std::ranges::count(done, Kind::kFill, &Span::kind), 1);
+  EXPECT_EQ(std::ranges::count(done, reinterpret_cast<uint64_t>(stream.native()), &Span::track), 1);
 }
 
 // A driver without events to give takes nothing from the launch.

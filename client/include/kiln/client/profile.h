@@ -32,7 +32,7 @@ enum class Kind : uint8_t {
   kFill,      // likewise
   kAllocate,  // likewise
   kWait,      // for a stream, an event or a device
-  kFallback,  // of no length: what was to be compiled ran in another way; `detail` says why
+  kFallback,  // of no length: what was asked of a device was done in another way; `detail` says why
 };
 std::string_view kind_name(Kind kind);
 
@@ -43,9 +43,10 @@ struct Span {
   std::string device = {};                   // "cpu", "cuda:0", "interp"; "" where it has none
   std::string detail = {};                   // why, of a fallback
   std::array<uint32_t, 3> grid = {0, 0, 0};  // of launches
-  uint64_t bytes = 0;  // that a copy, fill or allocation has; of launches the arrays whose extents are known
-  uint64_t track = 0;  // the thread, by the system's number; `on_device`: the stream
-  uint64_t flow = 0;   // not 0: the same for a launch on the host and on its device
+  // That a copy, fill or allocation has, or that a fallback copied; of launches the arrays whose extents are known.
+  uint64_t bytes = 0;
+  uint64_t track = 0;                // the thread, by the system's number; `on_device`: the stream
+  uint64_t flow = 0;                 // not 0: the same for a launch on the host and on its device
   int64_t begin_ns = 0, end_ns = 0;  // of std::chrono::steady_clock
 };
 
@@ -70,6 +71,10 @@ Result<void> start(const Options& options = {});
 Result<Profile> stop();
 // What is noted until now, while the profile goes on; of streams what they have done. Error: nobody profiles.
 Result<Profile> so_far();
+
+// Notes that the program does something in another way than it was asked to, on the host perhaps, and why; `bytes`: so
+// many went to where it is done and back. A graph whose kernels do not compile notes the same.
+void fallback(std::string_view name, std::string_view why, uint64_t bytes = 0);
 
 // A table for people: what took how long, by kind, device and name, longest first.
 std::string summary(const Profile& profile);

@@ -59,6 +59,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
 def _fall_back(reason: str, count: int = 1) -> None:
     if reason not in _fallbacks:
         _log.warning("stays with PyTorch: %s", reason)
+    kiln.fallback("torch.compile", f"stays with PyTorch: {reason}")
     _fallbacks[reason] += count
     _counts["eager_calls"] += count
 
