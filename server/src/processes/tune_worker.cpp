@@ -7,6 +7,7 @@
 #include <csignal>
 
 #include "kiln/wire/process.h"
+#include "kiln/wire/trusted.h"
 
 namespace kiln::server {
 namespace {
@@ -50,6 +51,9 @@ void TuneWorker::start() {
 }
 
 void TuneWorker::spawn() {
+  if (auto fine = wire::check_trusted(config_.tuner_path); !fine) {
+    return log_.warn("tune_worker_failed", {{"reason", fine.error().message}});
+  }
   auto pid = wire::spawn(worker(config_));
   if (!pid) return log_.warn("tune_worker_failed", {{"reason", pid.error().message}});
   pid_ = *pid;

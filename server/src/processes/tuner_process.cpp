@@ -11,6 +11,7 @@
 #include "kiln/wire/json.h"
 #include "kiln/wire/messages.h"
 #include "kiln/wire/process.h"
+#include "kiln/wire/trusted.h"
 #include "processes/process_state.h"
 
 namespace kiln::server {
@@ -75,6 +76,7 @@ Result<void> TunerProcess::start() {
   if (deaths_ >= kManyDeaths && std::chrono::steady_clock::now() - died_ < kRest) {
     return error(ErrorCode::kUnavailable, "the tuner died " + std::to_string(deaths_) + " times in a row and rests");
   }
+  if (auto fine = wire::check_trusted(config_.tuner_path); !fine) return fine;
   auto pair = wire::make_channel_pair();
   if (!pair) return pair.error();
   auto ours = watched(io_, std::move(pair->ours));

@@ -13,6 +13,7 @@
 
 #include "kiln/wire/json.h"
 #include "kiln/wire/process.h"
+#include "kiln/wire/trusted.h"
 
 namespace kiln::server {
 namespace {
@@ -59,6 +60,8 @@ ZygoteProcess::ZygoteProcess(asio::io_context& io, const Config& config, std::sh
 ZygoteProcess::~ZygoteProcess() { stop(); }
 
 Result<void> ZygoteProcess::start(int words) try {
+  // Each time: the place may have been opened to others since the last.
+  if (auto fine = wire::check_trusted(config_.worker_path); !fine) return fine;
   auto pair = wire::make_channel_pair();
   if (!pair) return pair.error();
   auto ours = watched(io_, std::move(pair->ours));

@@ -314,6 +314,31 @@ TEST_F(BarIsolation, Statement48AStoppedZygoteIsSaidAndReplaced) {
   figure(48, "a zygote that was stopped: another one and its worker's answer after %.0f ms", waited.ms());
 }
 
+// As the worker: it is looked at before each start, not only before the daemon's.
+TEST_F(BarIsolation, Statement37ATunerThatOthersMayReplaceIsNotStarted) {
+  const std::string directory = temp_ / "open";
+  std::filesystem::create_directory(directory);
+  const std::string tuner = directory + "/tuner";
+  std::ofstream(tuner) << "#!/bin/sh\ntouch " << directory << "/started\nexec sleep 1000\n";
+  std::filesystem::permissions(tuner, std::filesystem::perms::owner_all);
+  start({"--tuner", tuner});
+  ASSERT_EQ(::chmod(directory.c_str(), 0777), 0);
+  RawPeer peer(runtime());
+  ASSERT_TRUE(peer.read());
+  peer.hello();
+  const RequestBytes request = order("bytes");
+  const uint32_t size = static_cast<uint32_t>(request.canonical.size());
+  peer.send({.type = wire::Type::kTune,
+             .request_id = 1,
+             .json = R"({"wait":true})",
+             .body = {std::as_bytes(std::span(&size, 1)), request.canonical}});
+  auto told = peer.read();
+  ASSERT_TRUE(told) << told.error().message;
+  const Error refused = wire::parse_error(told->json);
+  EXPECT_NE(refused.message.find("/open"), std::string::npos) << refused.message;
+  EXPECT_FALSE(std::filesystem::exists(directory + "/started"));
+}
+
 TEST_F(BarIsolation, Statement48AStoppedTunerIsSaidAndReplaced) {
   const std::string tuner = temp_ / "tuner";
   std::ofstream(tuner) << "#!/bin/sh\nexec sleep 1000\n";

@@ -422,6 +422,26 @@ TEST_F(IsolationTest, AWorkerProgramThatVanishesIsSaidAtOnceAndComesBack) {
   }
 }
 
+// Others who may write beside it could put theirs in its place: it is looked at before each start.
+TEST_F(IsolationTest, AWorkerProgramThatOthersMayReplaceIsNotStarted) {
+  const std::string directory = temp_ / "open";
+  std::filesystem::create_directory(directory);
+  const std::string worker = directory + "/kiln-worker";
+  std::filesystem::copy_file(KILN_TEST_WORKER, worker);
+  start({"--worker", worker});
+  auto daemon = connect();
+  ASSERT_TRUE(daemon->compile(order("bytes")));
+  ASSERT_EQ(::chmod(directory.c_str(), 0777), 0);
+  ::kill(descendants(daemon_.pid()).at(0), SIGKILL);
+  ASSERT_TRUE(eventually([&] { return stats()["zygote_restarts_total"] >= 1; }));
+  auto refused = daemon->compile(order("bytes", 9), {.deadline_ms = 50'000});
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find(worker + " does not start"), std::string::npos) << refused.error().message;
+  EXPECT_NE(refused.error().message.find("open"), std::string::npos) << refused.error().message;
+  ASSERT_EQ(::chmod(directory.c_str(), 0755), 0);
+  EXPECT_TRUE(eventually([&] { return daemon->compile(order("bytes", 9, "back")).ok(); }));
+}
+
 TEST_F(IsolationTest, AWorkerProgramThatHangsAsItStartsIsSaidAndReplaced) {
   const std::string worker = temp_ / "kiln-worker";
   std::filesystem::copy_file(KILN_TEST_WORKER, worker);
