@@ -13,18 +13,20 @@ bool is_pt2(const std::string& file) { return file.ends_with(".pt2"); }
 
 bool is_program_file(const std::string& file) { return is_pt2(file) || file.ends_with(".kg"); }
 
-Result<Program> load_program(const std::string& file) {
-  if (is_pt2(file)) {
-    auto model = client::load_pt2(file);
-    if (!model) return model.error();
-    Program out{.graph = std::move(model->graph), .values = {}, .weights = {}};
-    for (auto& [name, state] : model->states) out.values.emplace(name, std::move(state.initial));
-    for (auto& [name, weight] : model->weights) {
-      out.weights.push_back(name);
-      out.values.emplace(name, std::move(weight));
-    }
-    return out;
+Result<Program> load_model(const std::string& file) {
+  auto model = client::load_pt2(file);
+  if (!model) return model.error();
+  Program out{.graph = std::move(model->graph), .values = {}, .weights = {}};
+  for (auto& [name, state] : model->states) out.values.emplace(name, std::move(state.initial));
+  for (auto& [name, weight] : model->weights) {
+    out.weights.push_back(name);
+    out.values.emplace(name, std::move(weight));
   }
+  return out;
+}
+
+Result<Program> load_program(const std::string& file) {
+  if (is_pt2(file)) return load_model(file);
   auto text = wire::read_text(file);
   if (!text) return text.error();
   auto graph = graph::parse(*text, file);

@@ -20,6 +20,8 @@ struct Program {
 
 bool is_program_file(const std::string& file);  // by its name: .kg or .pt2
 Result<Program> load_program(const std::string& file);
+// Of a `.pt2`, whatever its name.
+Result<Program> load_model(const std::string& file);
 // The graph alone.
 Result<graph::Graph> load_graph(const std::string& file);
 

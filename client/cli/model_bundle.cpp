@@ -4,6 +4,7 @@
 #include <openssl/crypto.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -18,6 +19,7 @@
 #include "kiln/wire/fd.h"
 #include "kiln/wire/files.h"
 #include "kiln/wire/json.h"
+#include "kiln/wire/trusted.h"
 
 namespace kiln::cli {
 namespace {
@@ -64,6 +66,31 @@ class Mapping {
  private:
   Bytes bytes_;
 };
+
+// A file whose contents stay as they are while this lives, under a name of its own if need be.
+struct Unchanging {
+  std::string path;
+  wire::UniqueFd copy;
+};
+
+// What others may write could be changed behind the look at its digest: it is copied first, into memory of this
+// process.
+Result<Unchanging> hold(const std::string& path) {
+  if (wire::check_trusted(path)) return Unchanging{path, {}};
+  auto file = Mapping::open(path);
+  if (!file) return file.error();
+  wire::UniqueFd copy(::memfd_create("bundle", MFD_CLOEXEC));
+  const auto failed = [&] { return invalid_argument(path + ": cannot be copied: " + std::strerror(errno)); };
+  if (!copy) return failed();
+  for (Bytes rest = (*file)->bytes(); !rest.empty();) {
+    const ssize_t written = ::write(copy.get(), rest.data(), rest.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return failed();
+    rest = rest.subspan(static_cast<size_t>(written));
+  }
+  std::string name = "/proc/self/fd/" + std::to_string(copy.get());
+  return Unchanging{std::move(name), std::move(copy)};
+}
 
 std::string hex_of(Bytes bytes) {
   Digest digest("");
@@ -223,10 +250,12 @@ Result<void> read_values_beside(const std::string& bundle, const std::string& na
                                 Program& program) {
   const std::string path =
       (std::filesystem::path(bundle).parent_path() / std::filesystem::path(name).filename()).string();
-  auto found = hex_of_file(path);
+  auto held = hold(path);
+  if (!held) return held.error();
+  auto found = hex_of_file(held->path);
   if (!found) return found.error();
   if (*found != digest) return invalid_argument(path + ": another file than " + bundle + " was made with");
-  auto other = load_program(path);
+  auto other = load_model(held->path);
   if (!other) return other.error();
   program.values = std::move(other->values);
   return {};
@@ -235,7 +264,9 @@ Result<void> read_values_beside(const std::string& bundle, const std::string& na
 }  // namespace
 
 Result<BundledModel> read_model_bundle(const std::string& path, const std::string& key) {
-  auto file = Mapping::open(path);
+  auto held = key.empty() ? Result<Unchanging>(Unchanging{path, {}}) : hold(path);
+  if (!held) return held.error();
+  auto file = Mapping::open(held->path);
   if (!file) return file.error();
   const Bytes bytes = (*file)->bytes();
   Parts parts(bytes.first(bytes.size() - std::min(bytes.size(), kDigest)), path);
@@ -268,7 +299,7 @@ Result<BundledModel> read_model_bundle(const std::string& path, const std::strin
     if (auto read = read_values_beside(path, name, digest, out.program); !read) return read.error();
     return out;
   }
-  auto values = client::SafeTensors::open_part(path, parts.taken(), parts.rest());
+  auto values = client::SafeTensors::open_part(held->path, parts.taken(), parts.rest());
   if (!values) return values.error();
   if (auto read = read_values(*head, *values, out.program); !read) return read.error();
   return out;

@@ -1,7 +1,12 @@
 // Models in one file with their code: made for several targets, run where there is no compiler, and files that nobody
 // should have written.
+#include <sys/stat.h>
+
+#include <atomic>
+#include <fstream>
 #include <random>
 #include <span>
+#include <thread>
 
 #include "bundle.h"
 #include "cli_helpers.h"
@@ -164,6 +169,41 @@ TEST_F(ModelBundles, ThatAreDamagedAreErrors) {
     const Outcome outcome = kiln({"run", "bad", "--trust", "x=@x.npy"});
     EXPECT_LT(outcome.code, 2) << i << outcome.errors;
   }
+}
+
+// Where others may write a file could be changed behind the look at its digest: what was authenticated is what runs.
+TEST_F(ModelBundles, OfAKeyAreWhatWasAuthenticated) {
+  ASSERT_TRUE(std::filesystem::create_directory(path("open")));
+  std::filesystem::copy_file(path("mlp.pt2"), path("open/mlp.pt2"));
+  expect_done({"run", "mlp.pt2", "x=@x.npy", "out=@expected.npy"});
+  expect_done({"bundle", "open/mlp.pt2", "-o", "open/beside", "--key", "key", "--weights", "beside"});
+  expect_done({"bundle", "open/mlp.pt2", "-o", "open/whole", "--key", "key"});
+  ASSERT_EQ(::chmod(path("open").c_str(), 0777), 0);
+  EXPECT_EQ(run_alone({"run", "open/beside", "--key", "key", "x=@x.npy"}, "out"), read_floats("expected.npy"));
+
+  constexpr long kDigest = 32;
+  const long place = static_cast<long>(std::filesystem::file_size(path("open/whole"))) - kDigest - 1;
+  std::atomic<bool> ends = false;
+  std::thread other([&] {  // the last weight's sign and exponent, there and back
+    std::fstream file(path("open/whole"), std::ios::binary | std::ios::in | std::ios::out);
+    file.seekg(place);
+    const int byte = file.get();
+    for (bool is_changed = true; !ends || !is_changed; is_changed = !is_changed) {
+      file.seekp(place);
+      file.put(static_cast<char>(is_changed ? byte ^ 0x40 : byte)).flush();
+    }
+  });
+  kilnd_ = kNoDaemon;
+  for (int i = 0; i < 30; ++i) {
+    const Outcome outcome = kiln({"run", "open/whole", "--key", "key", "x=@x.npy", "out=@out.npy"});
+    if (outcome.code == 0) {
+      EXPECT_EQ(read_floats("out.npy"), read_floats("expected.npy"));
+    } else {
+      EXPECT_NE(outcome.errors.find("not authenticated"), std::string::npos) << outcome.errors;
+    }
+  }
+  ends = true;
+  other.join();
 }
 
 }  // namespace
