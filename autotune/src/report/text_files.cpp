@@ -9,6 +9,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "kiln/wire/files.h"
+
 namespace kiln::autotune {
 namespace {
 
@@ -28,6 +30,7 @@ bool write_all(int fd, std::string_view text) {
 
 // A device or a pipe has no content that could be left half-written, and must not be renamed over.
 Result<void> write_to_device(const std::string& path, std::string_view text) {
+  if (auto fine = wire::refuse_anothers_fifo(path); !fine) return fine;
   const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
   const bool done = fd >= 0 && write_all(fd, text);
   const int number = errno;
@@ -47,6 +50,7 @@ Result<std::string> read_text_file(const std::string& path) {
   struct stat status{};
   if (::stat(path.c_str(), &status) != 0) return file_error(path, "cannot be opened", errno);
   if (S_ISDIR(status.st_mode)) return file_error(path, "cannot be read", EISDIR);
+  if (auto fine = wire::refuse_anothers_fifo(path); !fine) return fine.error();
   std::ifstream file(path, std::ios::binary);
   if (!file) return file_error(path, "cannot be opened", errno);
   std::ostringstream text;

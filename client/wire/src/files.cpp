@@ -105,6 +105,14 @@ class TemporaryFile {
 
 }  // namespace
 
+Result<void> refuse_anothers_fifo(const std::string& path) {
+  struct stat status{};
+  struct statfs system{};
+  if (::stat(path.c_str(), &status) != 0 || !S_ISFIFO(status.st_mode) || status.st_uid == ::geteuid()) return {};
+  if (::statfs(path.c_str(), &system) == 0 && system.f_type == PIPEFS_MAGIC) return {};
+  return invalid_argument(path + ": a fifo of another user's");
+}
+
 Result<InputFile> InputFile::open(const std::string& path) {
   InputFile out;
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));  // a fifo would be waited for

@@ -2,13 +2,16 @@
 #include "kiln/autotune/report.h"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <cmath>
 
 #include "batch_helpers.h"
 #include "progress.h"
+#include "report/text_files.h"
 
 namespace kiln::autotune {
 namespace {
@@ -291,6 +294,20 @@ TEST(HtmlReport, AMistakeOfItsScriptWouldBeSeen) {
                 directory.file("broken.html"),
             directory.file("errors"));
   EXPECT_THAT(read_text(directory.file("errors")), HasSubstr("CONSOLE"));
+}
+
+TEST(TextFiles, NobodyWaitsAtAFifoOfAnothers) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, for a file of another user's";
+  const std::string path = ::testing::TempDir() + "kiln-fifo-" + std::to_string(::getpid());
+  ASSERT_EQ(::mkfifo(path.c_str(), 0666), 0);
+  ASSERT_EQ(::chown(path.c_str(), 65534, 65534), 0);
+  const auto text = read_text_file(path);
+  ASSERT_FALSE(text);
+  EXPECT_EQ(text.error().message, path + ": a fifo of another user's");
+  const auto written = write_text_file(path, "text");
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().message, path + ": a fifo of another user's");
+  ::unlink(path.c_str());
 }
 
 }  // namespace

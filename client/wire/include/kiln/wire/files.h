@@ -27,6 +27,9 @@ class InputFile {
   size_t remaining_ = 0;
 };
 
+// Error: a fifo of another user's, at which whoever opens it may wait for ever. One's own and pipes are fine.
+Result<void> refuse_anothers_fifo(const std::string& path);
+
 // Whole, at most 64 MiB. Errors name the file.
 Result<std::string> read_text(const std::string& path);
 
