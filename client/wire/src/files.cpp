@@ -37,12 +37,17 @@ bool write_all(int fd, std::span<const std::byte> bytes) {
   return true;
 }
 
-// One that has a name and was made by somebody else: who reads it, and when, is up to them.
+// One that has a name and was made by somebody else: who reads it, and when, is up to them. `system`: of zeros where it
+// is not known.
+bool is_anothers_fifo(const struct stat& status, const struct statfs& system) {
+  return S_ISFIFO(status.st_mode) && status.st_uid != ::geteuid() && system.f_type != PIPEFS_MAGIC;
+}
+
 bool is_anothers_fifo(int fd) {
   struct stat status{};
   struct statfs system{};
-  return ::fstat(fd, &status) == 0 && S_ISFIFO(status.st_mode) && status.st_uid != ::geteuid() &&
-         (::fstatfs(fd, &system) != 0 || system.f_type != PIPEFS_MAGIC);
+  (void)::fstatfs(fd, &system);
+  return ::fstat(fd, &status) == 0 && is_anothers_fifo(status, system);
 }
 
 bool is_own_fifo(const std::string& path) {
@@ -108,9 +113,9 @@ class TemporaryFile {
 Result<void> refuse_anothers_fifo(const std::string& path) {
   struct stat status{};
   struct statfs system{};
-  if (::stat(path.c_str(), &status) != 0 || !S_ISFIFO(status.st_mode) || status.st_uid == ::geteuid()) return {};
-  if (::statfs(path.c_str(), &system) == 0 && system.f_type == PIPEFS_MAGIC) return {};
-  return invalid_argument(path + ": a fifo of another user's");
+  (void)::statfs(path.c_str(), &system);
+  const bool waits = ::stat(path.c_str(), &status) == 0 && is_anothers_fifo(status, system);
+  return waits ? invalid_argument(path + ": a fifo of another user's") : Result<void>();
 }
 
 Result<InputFile> InputFile::open(const std::string& path) {
