@@ -12,6 +12,7 @@
 #include "kiln/client/client.h"
 #include "patience.h"
 #include "scratch.h"
+#include "softshrink_code.h"
 
 namespace kiln {
 namespace {
@@ -49,38 +50,6 @@ class CustomKernels : public testing::Test {
   std::unique_ptr<Client> client_;
 };
 
-constexpr char kSoftshrink[] = R"(
-define void @softshrink(ptr noalias %x, ptr noalias %out, float %lambda, i32 %n, i32 %program, i32 %y, i32 %z) {
-begin:
-  %first = mul i32 %program, 256
-  %after = add i32 %first, 256
-  %end = call i32 @llvm.smin.i32(i32 %after, i32 %n)
-  br label %head
-head:
-  %i = phi i32 [ %first, %begin ], [ %next, %body ]
-  %more = icmp slt i32 %i, %end
-  br i1 %more, label %body, label %done
-body:
-  %at = sext i32 %i to i64
-  %from = getelementptr float, ptr %x, i64 %at
-  %value = load float, ptr %from
-  %size = call float @llvm.fabs.f32(float %value)
-  %less = fsub float %size, %lambda
-  %kept = call float @llvm.maxnum.f32(float %less, float 0.0)
-  %signed = call float @llvm.copysign.f32(float %kept, float %value)
-  %to = getelementptr float, ptr %out, i64 %at
-  store float %signed, ptr %to
-  %next = add i32 %i, 1
-  br label %head
-done:
-  ret void
-}
-declare i32 @llvm.smin.i32(i32, i32)
-declare float @llvm.fabs.f32(float)
-declare float @llvm.maxnum.f32(float, float)
-declare float @llvm.copysign.f32(float, float)
-)";
-
 dsl::Kernel declared(const std::string& text) {
   auto kernel = dsl::parse("kernel " + text, "declared");
   EXPECT_TRUE(kernel.ok()) << kernel.error().message;
@@ -97,7 +66,7 @@ TEST_F(CustomKernels, LlvmIrRunsAsATypedHandle) {
   auto declaration = lang::kernel(
       "softshrink", {"x", "out", "lambda", "n"},
       [](lang::Ptr<const lang::f32>, lang::Ptr<lang::f32>, lang::f32, lang::i32 n) { lang::grid(lang::cdiv(n, 256)); });
-  auto fn = client().get_custom(declaration, {.text = kSoftshrink});
+  auto fn = client().get_custom(declaration, {.text = kSoftshrinkIr});
   ASSERT_TRUE(fn.ok()) << fn.error().message;
   for (const int n : {0, 1, 255, 256, 10'007}) {
     std::vector<float> x(static_cast<size_t>(n)), out(x.size() + 1, -7);
@@ -110,7 +79,7 @@ TEST_F(CustomKernels, LlvmIrRunsAsATypedHandle) {
     EXPECT_EQ(out.back(), -7);
   }
   EXPECT_EQ(fn->untyped().metadata().served_from, "compile");
-  auto again = client().get_custom(softshrink(), {.text = kSoftshrink, .file = "elsewhere.ll"});
+  auto again = client().get_custom(softshrink(), {.text = kSoftshrinkIr, .file = "elsewhere.ll"});
   ASSERT_TRUE(again.ok()) << again.error().message;
   EXPECT_EQ(again->metadata().served_from, "memory") << "a file's name is no part of the key";
 }
@@ -144,7 +113,7 @@ define void @of_program(ptr %out, i32 %w, i32 %x, i32 %y, i32 %z) {
 }
 
 TEST_F(CustomKernels, WhatIsWrongIsNamedWithItsPlace) {
-  const std::string text = kSoftshrink;
+  const std::string text = kSoftshrinkIr;
   const auto with = [&](const std::string& old, const std::string& now) {
     std::string out = text;
     return CustomCode{.text = out.replace(out.find(old), old.size(), now), .file = "mine.ll"};
