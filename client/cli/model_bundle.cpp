@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <openssl/crypto.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -77,16 +78,18 @@ struct Unchanging {
 // process.
 Result<Unchanging> hold(const std::string& path) {
   if (wire::check_trusted(path)) return Unchanging{path, {}};
-  auto file = Mapping::open(path);
-  if (!file) return file.error();
+  const auto failed = [&](const std::string& what) { return invalid_argument(path + ": " + what); };
+  const wire::UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat info{};
+  if (!file) return failed(std::string("cannot be opened: ") + std::strerror(errno));
+  if (::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return failed("is no regular file");
   wire::UniqueFd copy(::memfd_create("bundle", MFD_CLOEXEC));
-  const auto failed = [&] { return invalid_argument(path + ": cannot be copied: " + std::strerror(errno)); };
-  if (!copy) return failed();
-  for (Bytes rest = (*file)->bytes(); !rest.empty();) {
-    const ssize_t written = ::write(copy.get(), rest.data(), rest.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return failed();
-    rest = rest.subspan(static_cast<size_t>(written));
+  for (auto left = static_cast<size_t>(info.st_size); left > 0;) {
+    const ssize_t moved = copy ? ::sendfile(copy.get(), file.get(), nullptr, left) : -1;
+    if (moved < 0 && copy && errno == EINTR) continue;
+    if (moved < 0) return failed(std::string("cannot be copied: ") + std::strerror(errno));
+    if (moved == 0) break;  // it is shorter by now, and will not have its digest
+    left -= static_cast<size_t>(moved);
   }
   std::string name = "/proc/self/fd/" + std::to_string(copy.get());
   return Unchanging{std::move(name), std::move(copy)};
