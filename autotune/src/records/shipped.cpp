@@ -105,8 +105,11 @@ std::optional<ShippedChoice> Shipped::find(const RecordKey& key) const {
   const auto found = choices_.find({key.kernel, key.target});
   if (found == choices_.end()) return std::nullopt;
   auto away = [&](const Choice& item) { return bucket_distance(item.bucket, key.bucket); };
-  const auto nearest = std::min_element(found->second.begin(), found->second.end(),
-                                        [&](const Choice& a, const Choice& b) { return away(a) < away(b); });
+  auto is_of_another = [&](const Choice& item) { return key.hardware.find(item.choice.device) == std::string::npos; };
+  const auto nearest =
+      std::min_element(found->second.begin(), found->second.end(), [&](const Choice& a, const Choice& b) {
+        return std::pair(away(a), is_of_another(a)) < std::pair(away(b), is_of_another(b));
+      });
   if (away(*nearest) > kNear) return std::nullopt;
   return nearest->choice;
 }

@@ -65,6 +65,18 @@ TEST(Shipped, OfTwoShapesTheNearerOneCounts) {
   EXPECT_EQ(shipped.find(softmax_key(11000))->config.at("num_warps"), 8);
 }
 
+TEST(Shipped, OfTwoDevicesOfATargetThatOfThisMachineCounts) {
+  const ScratchDirectory directory;
+  write_text(directory.file("a.jsonl"),
+             softmax_line(R"("config":{"BLOCK":4096,"num_warps":4},"us":60,"predicted_for":"NVIDIA H100")") +
+                 softmax_line(R"("config":{"BLOCK":4096,"num_warps":8},"us":70,"predicted_for":"NVIDIA H200")"));
+  const Shipped shipped = expect_ok(Shipped::read(directory.path()));
+  RecordKey key = softmax_key(16384);
+  EXPECT_EQ(shipped.find(key)->device, "NVIDIA H100");  // nothing tells them apart: the first
+  key.hardware = "NVIDIA H200, 132 multiprocessors";
+  EXPECT_EQ(shipped.find(key)->device, "NVIDIA H200");
+}
+
 TEST(Shipped, ADirectoryThatIsNotThereHasNone) {
   const Shipped shipped = expect_ok(Shipped::read("/nonexistent"));
   EXPECT_FALSE(shipped.find(softmax_key(16384)));
