@@ -25,7 +25,7 @@ from tools import environment, find, library_path, tool
 
 # What does not run kernels of the default target, by the beginning of its name.
 CPU_ONLY = ("Compile", "BulkStoresOnNvidia", "RequestLines", "VectorReference", "Nvidia", "Kernels/OnNvidia", "Kernels/LibraryOnNvidia",
-            "DotUnits", "StreamingOnCpu", "Plan.", "RunGraph", "OwnedArray", "GraphService", "SomeGraphs.RunOnAStreamOfTheProcessors",
+            "DotUnits", "StreamingOnCpu", "CpuLines", "Plan.", "RunGraph", "OwnedArray", "GraphService", "SomeGraphs.RunOnAStreamOfTheProcessors",
             # By workers and tuners of the build tree, which fail where a test says so.
             "PlanFaults", "Fallback", "TunedGraphs",
             # Which program fails first, and how far estimates are off, is not promised.

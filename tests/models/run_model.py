@@ -7,11 +7,13 @@ float64), what stayed with PyTorch and why, launches, seconds of the first call,
 from __future__ import annotations
 
 import argparse
+import contextlib
 import copy
+import fcntl
 import json
 import statistics
 import time
-from typing import Any, Callable
+from typing import Any, Callable, Iterator
 
 import torch
 import torch.utils._pytree as pytree
@@ -46,6 +48,17 @@ def step(call: Callable[..., Any], module: torch.nn.Module, args: Any, kwargs: A
     return [x.detach() for x in tensors_of(result)] + [p.grad for p in module.parameters() if p.grad is not None]
 
 
+@contextlib.contextmanager
+def alone(path: str) -> Iterator[None]:
+    """Nobody else who names the file `path` is in here."""
+    if not path:
+        yield
+        return
+    with open(path, "a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def timed(functions: dict[str, Callable[[], Any]], seconds: float, device: str) -> dict[str, float]:
     """Median milliseconds of each, by turns."""
     wait = torch.cuda.synchronize if device == "cuda" else (lambda: None)
@@ -72,6 +85,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.0, help="to time for; 0: only whether it is right")
     parser.add_argument("--peer", default="", help="inductor: time it too")
     parser.add_argument("--threads", type=int, default=0)
+    parser.add_argument("--turns", default="", help="a file: of the processes that name it one times at once")
     given = parser.parse_args()
     if given.threads:
         torch.set_num_threads(given.threads)
@@ -113,8 +127,9 @@ def main() -> None:
             step(peer, module, args, kwargs, given.training)
             row["inductor_cold_s"] = round(time.perf_counter() - start, 3)
             functions["inductor"] = lambda: step(peer, module, args, kwargs, given.training)
-        functions["kiln"]()
-        row |= {f"{name}_ms": round(ms, 4) for name, ms in timed(functions, given.seconds, given.device).items()}
+        with alone(given.turns):
+            functions["kiln"]()
+            row |= {f"{name}_ms": round(ms, 4) for name, ms in timed(functions, given.seconds, given.device).items()}
     print(json.dumps(row))
 
 
