@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <vector>
 
 #include "kiln/confine/confine.h"
@@ -132,6 +133,16 @@ int Zygote::run() {
   }
 }
 
+// Of a variable that workers have no use for. It goes also from where the kernel has put it, which unsetenv() leaves.
+std::string take_variable(const char* name) {
+  char* value = ::secure_getenv(name);
+  if (!value) return {};
+  std::string out = value;
+  ::explicit_bzero(value, out.size());
+  ::unsetenv(name);
+  return out;
+}
+
 }  // namespace
 
 int zygote_main(const Compiler& compiler) {
@@ -142,15 +153,14 @@ int zygote_main(const Compiler& compiler) {
   confine::hide_from_others();  // the workers inherit it
   std::signal(SIGPIPE, SIG_IGN);
   if (::chdir("/") != 0) return 1;
-  const char* report = ::secure_getenv("KILN_WORKER_CRASH");
-  if (report) {
+  const std::string report = take_variable("KILN_WORKER_CRASH"), cache = take_variable("KILN_WORKER_CACHE");
+  if (!report.empty()) {
     wire::install_crash_report(report, "kiln-worker " KILN_VERSION ", build-id " +
                                            wire::read_build_id(wire::self_path()) + "\nbuilder " +
                                            compiler.builder_id() + "\n");
   }
-  Zygote zygote{Channel(UniqueFd(kChannelFd)), compiler, report ? report : "", {}};
-  const char* cache = ::secure_getenv("KILN_WORKER_CACHE");
-  const std::string native = native_target_kept_in(cache ? cache : "", compiler.native_target());
+  Zygote zygote{Channel(UniqueFd(kChannelFd)), compiler, report, {}};
+  const std::string native = native_target_kept_in(cache, compiler.native_target());
   // Hello goes before the warm-up: the daemon can serve hits as soon as it knows the builder.
   if (!zygote.tell(Type::kZygoteHello, 0, {{"builder_id", compiler.builder_id()}, {"native_target", native}})) {
     return 1;

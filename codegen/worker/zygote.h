@@ -11,6 +11,7 @@
 // The environment has KILN_WORKER_LOG where workers shall log lines, on standard error, and KILN_WORKER_CRASH, a file
 // for the reports of crashes: the zygote writes there what a worker has left in a room of its own (report_room.h); and
 // KILN_WORKER_CACHE, the cache's directory, where the zygote keeps what it measures of this machine (kept_target.h).
+// Its workers have neither of these two.
 // Standard output and error are a pipe that the daemon reads. When the daemon dies, the zygote reads end-of-file and
 // exits, and the kernel kills the workers with it.
 #pragma once

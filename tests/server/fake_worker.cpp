@@ -108,8 +108,24 @@ bool fork_bomb() {
   return true;
 }
 
+// All variables, as the kernel has put them there: also those that were taken out since.
+std::string_view environment_block;
+
+std::string_view block_of(char** variables) {
+  if (!*variables) return {};
+  char** last = variables;
+  while (last[1]) ++last;
+  return {*variables, *last + std::strlen(*last)};
+}
+
+bool has_in_environment(const std::string& text) {
+  bool found = environment_block.find(text) != std::string_view::npos;
+  for (char** variable = environ; *variable; ++variable) found |= std::string_view(*variable).find(text) != text.npos;
+  return found;
+}
+
 // What the sandbox left this process.
-Artifact probe_artifact() {
+Artifact probe_artifact(const Order& order) {
   Artifact artifact;
   artifact.code.push_back(std::byte{1});
   auto& found = artifact.metadata.constexprs;
@@ -118,6 +134,7 @@ Artifact probe_artifact() {
   found["may_exec"] = ::execve("/bin/true", nothing, nothing) >= 0 || errno != EPERM;
   found["open_files"] = ::sysconf(_SC_OPEN_MAX);
   found["has_home"] = ::getenv("HOME") != nullptr;
+  found["has_place"] = !order.debug.empty() && has_in_environment(order.debug);
   return artifact;
 }
 
@@ -128,11 +145,16 @@ int make_attempt(const Order& order) {
   return kiln::service_test::attempt(order.salt, prey);
 }
 
+// The assembler's name, which a daemon passes on, is the tests' word for what is to be otherwise.
+bool is_wanted(std::string_view what) {
+  const char* named = ::getenv("KILN_PTXAS");
+  return named && named == what;
+}
+
 // A machine whose measurements never agree, where the test wants one.
 kiln::worker::NativeTarget native_target() {
   kiln::worker::NativeTarget out{.processor = "cpu:fake"};
-  const char* named = ::getenv("KILN_PTXAS");
-  if (!named || std::string_view(named) != "measures") return out;
+  if (!is_wanted("measures")) return out;
   out.measure = [] { return ";by=" + std::to_string(::getpid()); };
   out.may_be = [](const std::string& rest) { return rest.starts_with(";by="); };
   return out;
@@ -143,9 +165,8 @@ kiln::worker::NativeTarget native_target() {
 int helper = -1;
 
 void start_helper(const kiln::worker::HelperRights& rights) {
-  const char* named = ::getenv("KILN_PTXAS");
   int ends[2];
-  if (!named || std::string_view(named) != "helper" || ::socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) != 0) return;
+  if (!is_wanted("helper") || ::socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) != 0) return;
   helper = ends[0];
   if (::fork() != 0) {
     ::close(ends[1]);
@@ -226,7 +247,7 @@ Result<Artifact> obey(const Order& order) {
   if (order.what == "attempt_beside") return outcome_artifact(attempt_beside(order));
   if (order.what == "lasting_beside") return outcome_artifact(attempt_beside({"", "lasting"}));
   if (order.what == "bytes") return bytes_artifact(order);
-  if (order.what == "probe") return probe_artifact();
+  if (order.what == "probe") return probe_artifact(order);
   if (order.what == "sleep") {
     ::usleep(static_cast<useconds_t>(order.number * 1000));
     return bytes_artifact({"bytes", order.salt, 64});
@@ -329,7 +350,13 @@ Result<Artifact> compile(std::span<const std::byte> canonical, std::span<const s
 
 }  // namespace
 
+// Linked in the library's place (--wrap), so that a worker can be had that Landlock alone confines.
+extern "C" int __real_seccomp_load(void* filter);  // NOLINT(bugprone-reserved-identifier)
+extern "C" int __wrap_seccomp_load(void* filter);  // NOLINT(bugprone-reserved-identifier)
+int __wrap_seccomp_load(void* filter) { return is_wanted("no filter") ? 0 : __real_seccomp_load(filter); }
+
 int main(int argc, char** argv) {
+  environment_block = block_of(environ);
   // A crash is part of the test: the sanitizers must not turn it into a report that takes seconds.
   for (int number : {SIGSEGV, SIGABRT, SIGBUS}) std::signal(number, SIG_DFL);
   std::signal(SIGUSR1, [](int) { may_go = true; });

@@ -66,6 +66,47 @@ TEST_P(SandboxTest, IsRefusedToAWorker) {
 INSTANTIATE_TEST_SUITE_P(Attempts, SandboxTest, ::testing::ValuesIn(attempt_names()),
                          [](const auto& info) { return info.param; });
 
+// What Landlock refuses where there is no filter of system calls, by the version that does so first.
+struct Refused {
+  const char* attempt;
+  int since = 1;
+};
+constexpr Refused kByLandlock[] = {{"read_key"},         {"overwrite_key"}, {"start_up_file"},  {"cache_entry"},
+                                   {"list_directory"},   {"nameless_file"}, {"make_directory"}, {"make_link"},
+                                   {"make_fifo"},        {"remove_file"},   {"rename_file"},    {"execve"},
+                                   {"truncate_file", 3}, {"kill_daemon", 6}};
+
+std::vector<std::string> refused_by_landlock() {
+  std::vector<std::string> out;
+  for (const Refused& each : kByLandlock) out.emplace_back(each.attempt);
+  return out;
+}
+
+// A worker has both, and the filter comes first: it hides that the other is there.
+class LandlockTest : public SandboxTest {
+ protected:
+  void SetUp() override {
+    SandboxTest::SetUp();
+    ::setenv("KILN_PTXAS", "no filter", 1);  // the fake worker's word for it
+  }
+  void TearDown() override { ::unsetenv("KILN_PTXAS"); }
+};
+
+TEST_P(LandlockTest, HoldsAWorkerWithoutTheFilter) {
+  const int version = confine::landlock_version();
+  if (version == 0) GTEST_SKIP() << "this kernel has no Landlock";
+  const auto* wanted = std::ranges::find(kByLandlock, GetParam(), &Refused::attempt);
+  if (version < wanted->since) GTEST_SKIP() << "this kernel's Landlock is of version " << version;
+  start();
+  ASSERT_EQ(error_of("attempt", "look_at_file"), 0) << "the filter is there";
+  const int error = error_of("attempt", GetParam());
+  EXPECT_TRUE(refused(error)) << GetParam() << ": " << (error ? std::strerror(error) : "it worked");
+  expect_untouched();
+}
+
+INSTANTIATE_TEST_SUITE_P(Attempts, LandlockTest, ::testing::ValuesIn(refused_by_landlock()),
+                         [](const auto& info) { return info.param; });
+
 // One that is compiled again, by `kiln reproduce`, may be one that has killed workers.
 TEST_F(SandboxTest, WhatIsReproducedIsConfinedToo) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer's report opens files";
