@@ -6,8 +6,8 @@ are the rows. A page has a block for each table,
 
     <!-- table NAME -->  …made from data/NAME.jsonl…  <!-- end -->
 
-README.md one for the chart, and it and models.md one for a sentence. Text between the marks is never edited by hand. `--check` writes nothing and fails
-where a page, or chart.svg, is not what this would write, and where no page shows a results file.
+README.md one for each chart, and it and models.md one for a sentence. Text between the marks is never edited by hand. `--check` writes
+nothing and fails where a page or a chart is not what this would write, and where no page shows a results file.
 """
 import json
 import math
@@ -15,6 +15,8 @@ import pathlib
 import re
 import statistics
 import sys
+
+import models_chart
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -121,7 +123,16 @@ def chart_svg():
     return "\n".join([*out, "</svg>"]) + "\n"
 
 
-def chart_block(_):
+def models_block():
+    about, rows = results("models_gpu_times")
+    return ("![How many times as fast whole models are as with the faster of PyTorch eager and Inductor](docs/measured/models.svg)\n\n"
+            f"*By turns, results checked; `{about['command'][0].split()[0]}`, {about['date']}, {about['versions'].split(',')[0]}.* "
+            + models_chart.sentence(rows) + "All rows, and what fails: [models](docs/measured/models.md).\n")
+
+
+def chart_block(name):
+    if name == "models":
+        return models_block()
     cpu, gpu = results("cpu_epyc_large"), results("gpu_h200")
     ratios = [[row[key] for row in rows] for (_, rows), key in ((cpu, "ratio_2t"), (gpu, "ratio"))]
     behind = [[1 - value for value in values if value < 1] for values in ratios]
@@ -143,14 +154,23 @@ def first_compile():
     return f"- A first compile takes {min(cold):.0f} to {max(cold):.0f} ms on a CPU and {min(gpu)} to {max(gpu)} ms on a GPU.\n"
 
 
-def models_right():
-    sound = {stage: [row["right"] == row["whole"] == "yes" for row in results("models_gpu")[1] if row["stage"] == stage]
+def models_right(name, where):
+    sound = {stage: [row["right"] == row["whole"] == "yes" for row in results(name)[1] if row["stage"] == stage]
              for stage in ("inference", "training")}
     inference, training = (f"{sum(each)} of {len(each)}" for each in sound.values())
-    return f"On a GPU in bf16 inference of {inference} models is right and whole, and a training step of {training}.\n"
+    return f"On {where} inference of {inference} models is right and whole, and a training step of {training}.\n"
 
 
-SENTENCES = {"first_compile": first_compile, "models_right": models_right}
+def models_times():
+    return models_chart.sentence(results("models_gpu_times")[1])
+
+
+SENTENCES = {
+    "first_compile": first_compile,
+    "models_right": lambda: models_right("models_gpu", "a GPU in bf16"),
+    "models_right_on_cpus": lambda: models_right("models_cpu_whole", "a CPU in f32"),
+    "models_times": models_times,
+}
 
 
 def page_text(path):
@@ -159,7 +179,8 @@ def page_text(path):
 
 
 def main():
-    outputs = {path: page_text(path) for path in PAGES} | {HERE / "chart.svg": chart_svg()}
+    outputs = {path: page_text(path) for path in PAGES} | {
+        HERE / "chart.svg": chart_svg(), HERE / "models.svg": models_chart.svg(results("models_gpu_times")[1])}
     used = {name for text in outputs.values() for name in re.findall(r"<!-- table ([a-z0-9_]+) -->", text)}
     failures = [f"no page shows data/{path.name}" for path in sorted((HERE / "data").glob("*")) if path.stem not in used]
     for path, text in outputs.items():

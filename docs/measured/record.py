@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """record.py NAME --title T --machine M --command C… [--date D] [--versions V] <OUTPUT: data/NAME.jsonl of what a program printed.
 
-It reads the lines of bench-cpu, bench-gemm and tests/gpu/bench.py --csv (area,case,dtype,who,metric,value), the rows of
+It reads the lines of bench-cpu, bench-gemm, bench-small-axes and tests/gpu/bench.py --csv (area,case,dtype,who,metric,value), the rows of
 tests/graph/bench/bench.py and tests/models/scoreboard.py, and the tables of kiln-quickstart, kiln-amdgcn --table and bench-compile --grow --table. make.py then shows the file where a page has its name.
 """
 import argparse
@@ -96,6 +96,16 @@ def from_rates(lines):
                ["ratio", "ratio", "ratio"], ["peer", "fastest peer", "text"], ["share", "share of a copy", "percent"]]
     rows = [row for row in rows.values() if "speed" in row]
     return [column for column in columns if any(column[0] in row for row in rows)], rows
+
+
+def from_loops(lines):
+    """Of bench-small-axes: µs of ours and of a plain loop."""
+    by_case = {}
+    for _, name, _, who, _, value in lines:
+        by_case.setdefault(name, {})[who] = value
+    columns = [["kernel", "kernel", "text"], ["us", "µs", "number"], ["ratio", "ratio", "ratio"]]
+    return columns, [{"kernel": name, "us": rounded(times["kiln"]), "ratio": round(times["g++"] / times["kiln"], 2)}
+                     for name, times in by_case.items()]
 
 
 # --- tables ---
@@ -201,6 +211,8 @@ def parsed(text):
     if text.startswith('{"model"'):
         return from_models(text) if '"stage": ' in text.split("\n", 1)[0] else from_graphs(text)
     lines = list(measurements(text))
+    if lines and lines[0][0] == "small axes":
+        return from_loops(lines)
     if lines:
         return (from_cpu_lines if any(re.search(r" \d+t$", line[4]) for line in lines) else from_rates)(lines)
     if text.startswith("kernel ") and " gfx " in text.split("\n", 1)[0]:

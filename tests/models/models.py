@@ -58,6 +58,11 @@ def build(name: str, batch: int, length: int, training: bool = False) -> tuple[t
         import torchvision
         module = getattr(torchvision.models, name)(weights=None)
         height = width = 224
+    for part in module.modules():  # dropout draws other numbers in each backend
+        if isinstance(part, torch.nn.Dropout):
+            part.p = 0.0
+        elif hasattr(part, "drop_prob"):
+            part.drop_prob = 0.0
     return module.train(training), (torch.randn(batch, 3, height, width),), {}
 
 
@@ -68,7 +73,7 @@ def build_transformer(name: str, batch: int, length: int, training: bool) -> tup
     config.use_cache = False
     if name.endswith("ForCausalLM") and hasattr(config, "is_decoder"):
         config.is_decoder = True
-    # Dropout draws other numbers in each backend.
+    # Without dropout, as above.
     for key in ("dropout", "attention_dropout", "activation_dropout", "hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout",
                 "dropout_rate", "attn_pdrop", "embd_pdrop", "resid_pdrop", "summary_first_dropout", "classifier_dropout_prob", "qa_dropout",
                 "seq_classif_dropout", "summary_last_dropout", "generator_dropout", "layerdrop", "encoder_layerdrop",
