@@ -1,5 +1,5 @@
 // A candidate that is no kernel: it tries what a measured one must not be able to do, and what it must. 0: as it should
-// be.
+// be. OF_A_GPU: in a process whose driver may have sockets to itself, and is told that threads are tied.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -81,7 +81,7 @@ static int sends_datagram(void) {
 static int takes_name(void) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   strcpy(address.sun_path + 1, "kiln-escaped");
-  if (socket(AF_UNIX, SOCK_STREAM, 0) >= 0) return 1;
+  if (socket(AF_UNIX, SOCK_STREAM, 0) >= 0 && !OF_A_GPU) return 1;
   for (int number = 0; number < 64; ++number) {
     if (bind(number, (struct sockaddr*)&address, sizeof address) == 0) return 1;
   }
@@ -89,9 +89,15 @@ static int takes_name(void) {
 }
 
 static int ties_parent(void) {
-  cpu_set_t all;
-  sched_getaffinity(0, sizeof all, &all);
-  return sched_setaffinity(getppid(), sizeof all, &all) == 0;
+  cpu_set_t before, one, after;
+  sched_getaffinity(getppid(), sizeof before, &before);
+  CPU_ZERO(&one);
+  for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++cpu) {
+    if (CPU_ISSET(cpu, &before)) CPU_SET(cpu, &one);
+  }
+  const int done = sched_setaffinity(getppid(), sizeof one, &one) == 0;
+  sched_getaffinity(getppid(), sizeof after, &after);
+  return (done && !OF_A_GPU) || !CPU_EQUAL(&before, &after);
 }
 
 static int schedules_parent(void) {

@@ -156,6 +156,32 @@ TEST_F(CpuRunner, ACandidateThatMisbehavesCostsItself) {
   for (const Round& round : measured->rounds) EXPECT_TRUE(round.us[0] > 0 && round.us[1] > 0);
 }
 
+// The only child of this process: the daemon is nobody's.
+pid_t only_child() {
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+    pid_t child = -1;
+    if (std::ifstream(thread.path() / "children") >> child) return child;
+  }
+  return -1;
+}
+
+// It says nothing, takes no SIGTERM, and holds the machine's lock: the candidate's deadline ends it.
+TEST_F(CpuRunner, OneThatIsStoppedForGoodCostsACandidateAndIsReplaced) {
+  start();
+  const dsl::Kernel kernel = parsed(kTroubled);
+  begin(kernel, workload_by(kernel, {{"n", 64}}));
+  EXPECT_EQ(load(0, {{"MODE", 0}}).failure, Failure::kNone);
+  const pid_t runner = only_child();
+  ASSERT_GT(runner, 0);
+  ::kill(runner, SIGSTOP);
+  EXPECT_EQ(load(1, {{"MODE", 4}}, Seconds(1)).failure, Failure::kHang);
+  EXPECT_FALSE(state_of(runner).is_alive);
+  EXPECT_EQ(load(4, {{"MODE", 4}}).failure, Failure::kNone);
+  auto measured = runner_->measure(std::vector<CandidateId>{0, 4}, 2, kTime);
+  ASSERT_TRUE(measured) << measured.error().message;
+  for (const Round& round : measured->rounds) EXPECT_TRUE(round.us[0] > 0 && round.us[1] > 0);
+}
+
 // Its entry returns the number of the first thing that worked.
 TEST_F(CpuRunner, ACandidateReachesNothingButItsArrays) {
   confine::hide_from_others();  // as its parent, the tuner, does
@@ -163,14 +189,14 @@ TEST_F(CpuRunner, ACandidateReachesNothingButItsArrays) {
   const dsl::Kernel kernel = parsed(kTroubled);
   begin(kernel, workload_by(kernel, {{"n", 64}}));
   Artifact escaping = compiler_->compile(kernel, {{"MODE", 0}});
-  std::ifstream file(ESCAPING_KERNEL, std::ios::binary);
+  std::ifstream file(ESCAPING_CPU_KERNEL, std::ios::binary);
   const std::string code((std::istreambuf_iterator<char>(file)), {});
   const auto bytes = std::as_bytes(std::span(code));
   escaping.code.assign(bytes.begin(), bytes.end());
   auto status = runner_->load(1, {{"MODE", 0}}, escaping, kTime);
   ASSERT_TRUE(status) << status.error().message;
   EXPECT_EQ(status->failure, Failure::kNone) << status->message;
-  EXPECT_FALSE(std::filesystem::exists("/tmp/kiln-escaped"));
+  EXPECT_FALSE(std::filesystem::exists("/tmp/kiln-escaped-cpu"));
   EXPECT_EQ(std::filesystem::file_size(path("run/measure-cpu.lock")), 0u);
   // And what it has written is no report, until it crashes.
   EXPECT_FALSE(std::filesystem::exists(path("run/kiln-runner.crash")));
@@ -220,12 +246,13 @@ TEST_F(CpuRunner, WhatIsReproducedIsConfined) {
   EXPECT_EQ(load(0, {{"MODE", 0}}).failure, Failure::kNone);
   const std::string message = load(1, {{"MODE", 1}}).message;
   const std::string kept = message.substr(message.find("kept in ") + 8);
-  std::filesystem::copy_file(ESCAPING_KERNEL, kept + "/expected", std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::copy_file(ESCAPING_CPU_KERNEL, kept + "/expected",
+                             std::filesystem::copy_options::overwrite_existing);
   const auto [text, code] = run(kRunner + " --reproduce " + kept);
-  EXPECT_FALSE(std::filesystem::exists("/tmp/kiln-escaped"));
+  EXPECT_FALSE(std::filesystem::exists("/tmp/kiln-escaped-cpu"));
   EXPECT_EQ(code, 1) << text;
   EXPECT_THAT(text, HasSubstr("113")) << "it finds nothing that it may lock";
-  std::filesystem::remove("/tmp/kiln-escaped");
+  std::filesystem::remove("/tmp/kiln-escaped-cpu");
 }
 
 TEST_F(CpuRunner, SaysWhatItIs) {
@@ -533,30 +560,6 @@ TEST_F(CpuRunner, RefusesWhatItDoesNotUnderstand) {
     EXPECT_THAT(text, HasSubstr(part));
   }
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 7);  // one tells that candidate 4 is running
-}
-
-// On the fake of the CUDA driver, whose kernels do nothing: arguments, arrays, events and graphs are the real ones.
-TEST_F(CpuRunner, SpeaksToAGpu) {
-  set("KILN_CUDA_DRIVER", FAKE_CUDA);
-  compiler_ = std::make_unique<TestCompiler>(path("run"));
-  auto runner = start_runner({.executable = kRunner, .kind = "cuda"});
-  ASSERT_TRUE(runner) << runner.error().message;
-  runner_ = std::move(*runner);
-  EXPECT_EQ(runner_->info().target, "cuda:sm_90a");
-  EXPECT_THAT(runner_->info().fingerprint, HasSubstr("132 multiprocessors"));
-  for (const auto& [kernel, cache] :
-       {std::pair{kernels::histogram().ir(), Cache::kHot}, std::pair{kernels::vector_add<>().ir(), Cache::kCold},
-        std::pair{kernels::vector_add<>().ir(), Cache::kHot}}) {
-    begin(*kernel, workload_by(*kernel, {{"n", 4096}}), cache);
-    const Config config = {{"BLOCK", 1024}};
-    auto status = runner_->load(1, config, compiler_->compile_ptx(kernel_, config), kTime);
-    ASSERT_TRUE(status) << status.error().message;
-    ASSERT_EQ(status->failure, Failure::kNone) << status->message;
-    auto measured = runner_->measure(std::vector<CandidateId>{1}, 2, kTime);
-    ASSERT_TRUE(measured) << measured.error().message;
-    EXPECT_EQ(measured->status[0].failure, Failure::kNone) << measured->status[0].message;
-    EXPECT_FALSE(std::isnan(measured->rounds[1].us[0]));
-  }
 }
 
 TEST(Placement, OneThreadACore) {

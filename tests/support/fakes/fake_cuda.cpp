@@ -3,7 +3,10 @@
 // start.
 #include "fake_cuda.h"
 
+#include <dlfcn.h>
+
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -80,10 +83,22 @@ Status run_or_record(Stream* stream, fake::Work work) {
   return its.device != current->device ? 400 : its.run_or_record(std::move(work));
 }
 
+// The code of all kernels where the environment names a library: of processes in which nobody calls fake_kernel().
+using Entry = int32_t (*)(const void* params, const uint32_t grid[3], uint64_t first, uint64_t last, void* context);
+Entry named_entry() {
+  const char* named = std::getenv("FAKE_CUDA_KERNEL");
+  void* library = named != nullptr ? ::dlopen(named, RTLD_NOW) : nullptr;
+  if (named != nullptr && library == nullptr) misuse("a kernel that cannot be loaded");
+  return library != nullptr ? reinterpret_cast<Entry>(::dlsym(library, "kiln_entry")) : nullptr;
+}
+
 void run(const Function& function, const FakeLaunch& launch) {
+  static const Entry entry = named_entry();
   State& s = state();
   s.clock += 1;
   if (function.kernel != nullptr) function.kernel(launch.params, launch.grid);
+  // A number that is not 0 is the error of all that comes after it.
+  if (entry != nullptr) current->broken = entry(launch.params, launch.grid, 0, 1, nullptr);
   s.launches.push_back(launch);
 }
 

@@ -1,5 +1,6 @@
 // Control of the fake CUDA driver: a shared library with the driver's symbols that keeps "device" memory in the host's,
-// runs host functions as kernels, notes every call, and fails on demand.
+// runs host functions as kernels, notes every call, and fails on demand. In other processes than the test's
+// FAKE_CUDA_KERNEL=FILE names a library whose kiln_entry is what each kernel does; a result that is not 0 is an error.
 #pragma once
 
 #include <cstddef>
