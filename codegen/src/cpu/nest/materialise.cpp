@@ -67,13 +67,6 @@ bool is_dense_behind(const ScratchSlot& slot, const std::vector<int64_t>& shape,
   return true;
 }
 
-// Index arithmetic is better computed again: once in scratch, it no longer tells what is contiguous.
-bool worth_publishing(const Context& ctx, ValueId id) {
-  const Op* op = ctx.schedule.definition[id];
-  return ctx.schedule.defining_region[id] == ctx.region && op && !ctx.type(id).is_scalar() &&
-         (op->code == OpCode::kLoad || dsl::is_float(ctx.type(id).element));
-}
-
 }  // namespace
 
 Result<void> materialise_from(Context& ctx, ValueId id, const StoreChunk& store) {
@@ -107,9 +100,17 @@ Result<void> materialise(Context& ctx, llvm::ArrayRef<TilePlace> tiles) {
   });
 }
 
+bool worth_publishing(const Context& ctx, ValueId id) {
+  const Op* op = ctx.schedule.definition[id];
+  return ctx.schedule.defining_region[id] == ctx.region && op && !ctx.type(id).is_scalar() &&
+         (op->code == OpCode::kLoad || dsl::is_float(ctx.type(id).element));
+}
+
+bool is_whole(const Context& ctx, ValueId id) { return ctx.slots[id] && ctx.slots[id]->valid_under.empty(); }
+
 Result<ScratchSlot> slot_of(Context& ctx, ValueId id, Rows rows) {
   const auto& known = ctx.slots[id];
-  const bool whole = known && known->valid_under.empty();
+  const bool whole = is_whole(ctx, id);
   if (whole && (rows != Rows::kDense || is_dense(*known, dsl::concrete_shape(ctx.type(id))))) return *known;
   const ScratchSlot slot = allocate_scratch_slot(ctx, ctx.type(id), rows);
   if (auto done = materialise(ctx, id, slot); !done) return done.error();

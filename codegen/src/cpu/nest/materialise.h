@@ -5,6 +5,11 @@
 
 namespace kiln::codegen::cpu {
 
+// Whether a slot holds all of it.
+bool is_whole(const Context& ctx, ValueId id);
+// Whether others are to find the slot that an op got for its operand. Index arithmetic is better computed again: once
+// in scratch, it no longer tells what is contiguous.
+bool worth_publishing(const Context& ctx, ValueId id);
 // A slot that holds all of a tile at this place of the program: the one it has, or a new one. For ops that read their
 // operands from memory. kDense: the strides are those of a row-major array without gaps.
 Result<ScratchSlot> slot_of(Context& ctx, ValueId id, Rows rows = Rows::kClose);

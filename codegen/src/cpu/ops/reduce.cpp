@@ -9,9 +9,10 @@
 
 #include <numeric>
 
+#include "cpu/early_tiles.h"
 #include "cpu/nest/nest.h"
 #include "cpu/ops/accumulator.h"
-#include "cpu/schedule.h"
+#include "cpu/siblings.h"
 #include "kiln/dsl/traits.h"
 
 namespace kiln::codegen::cpu {
@@ -84,14 +85,17 @@ struct Reduction {
   std::unique_ptr<Accumulator> accumulator{};
 };
 
-bool all_take_equal(Nest& nest, const std::vector<Reduction>& reductions) {
+using Reductions = std::vector<Reduction>;
+using Tiles = llvm::ArrayRef<TilePlace>;
+
+bool all_take_equal(Nest& nest, const Reductions& reductions) {
   return llvm::all_of(reductions, [&](const Reduction& r) {
     return reduce_kind(*r.op) != dsl::ReduceKind::kCustom && r.accumulator->takes_equal() &&
            nest.uniform_outside(r.op->operands[0], nest.identity());
   });
 }
 
-Result<void> reduce_along(Context& ctx, int axis, std::vector<Reduction>& reductions) {
+Result<void> reduce_along(Context& ctx, int axis, Reductions& reductions, Tiles early) {
   Builder& ir = ctx.ir;
   Nest nest(ctx, dsl::concrete_shape(ctx.type(reductions[0].op->operands[0])));
   const Point here = nest.identity(), row = without(here, axis);
@@ -117,6 +121,7 @@ Result<void> reduce_along(Context& ctx, int axis, std::vector<Reduction>& reduct
   };
   body.chunk = [&]() -> Result<void> {
     const bool narrow = nest.width() < width;  // in a tail, which is shorter than a block
+    if (auto done = put_early_tiles(nest, early, here); !done) return done;
     for (const Reduction& r : reductions) {
       auto elements = elements_at(nest, *r.op, here, axis);
       if (!elements) return elements.error();
@@ -129,7 +134,7 @@ Result<void> reduce_along(Context& ctx, int axis, std::vector<Reduction>& reduct
     emit_if(ir, last, "block", [](llvm::Instruction*) {}, end_blocks);
     return {};
   };
-  if (nest.vector_dim() >= 0 && all_take_equal(nest, reductions)) {
+  if (nest.vector_dim() >= 0 && early.empty() && all_take_equal(nest, reductions)) {
     body.outside = [&](Value* first, Value* count) -> Result<void> {
       for (const Reduction& r : reductions) {
         auto value = nest.evaluate(r.op->operands[0], here);
@@ -155,7 +160,7 @@ Result<void> reduce_along(Context& ctx, int axis, std::vector<Reduction>& reduct
 }
 
 // The reduced axis is small: the rows before it are walked in vectors, which have one for each of its indices.
-Result<void> reduce_narrow(Context& ctx, int axis, std::vector<Reduction>& reductions) {
+Result<void> reduce_narrow(Context& ctx, int axis, Reductions& reductions, Tiles early) {
   Nest nest(ctx, dsl::concrete_shape(ctx.type(reductions[0].op->operands[0])));
   nest.unroll_narrow();
   llvm::SmallVector<ValueId, 4> operands;
@@ -170,6 +175,7 @@ Result<void> reduce_narrow(Context& ctx, int axis, std::vector<Reduction>& reduc
   const Point row = without(nest.points()[0], axis);
   Nest::Body body;
   body.chunk = [&]() -> Result<void> {
+    if (auto done = put_early_tiles(nest, early, nest.points()); !done) return done;
     for (const Reduction& r : reductions) {
       r.accumulator->reset();
       for (size_t i = 0; i < nest.points().size(); ++i) {
@@ -222,7 +228,7 @@ class StateTiles {
   std::vector<ScratchSlot> slots_;
 };
 
-Result<void> reduce_across(Context& ctx, int axis, std::vector<Reduction>& reductions) {
+Result<void> reduce_across(Context& ctx, int axis, Reductions& reductions, Tiles early) {
   Builder& ir = ctx.ir;
   auto shape = dsl::concrete_shape(ctx.type(reductions[0].op->operands[0]));
   const int64_t rows = shape[static_cast<size_t>(axis)], blocks = (rows + kBlock - 1) / kBlock;
@@ -254,6 +260,7 @@ Result<void> reduce_across(Context& ctx, int axis, std::vector<Reduction>& reduc
     }
     Result<void> status;
     nest.walk_inner(row, begin, end, [&] {
+      if (status.ok()) status = put_early_tiles(nest, early, in);
       for (const Reduction& r : reductions) {
         auto elements = elements_at(nest, *r.op, in, row);
         if (status.ok()) status = elements ? r.accumulator->add(*elements) : elements.error();
@@ -292,48 +299,25 @@ bool is_narrow(const Context& ctx, const Op& op) {
                             [&](const int64_t& extent) { return extent == 1 || &extent == &shape[axis_of(op)]; });
 }
 
-bool is_there(const Context& ctx, ValueId id) {
-  return ctx.type(id).is_scalar() ? ctx.scalars[id] != nullptr : ctx.slots[id].has_value();
-}
-
-// Where the op stands, not where its result is wanted.
-bool is_computed_in_place(const Context& ctx, const Op& op, ValueId result) {
-  return ctx.type(result).is_scalar() || ctx.schedule.materialise[result] || is_eager(op.code);
-}
-
-// This reduction and those further down that read the same rows and need not wait for it: one walk serves them all.
-std::vector<const Op*> with_siblings(const Context& ctx, const Op& op) {
-  std::vector<const Op*> out = {&op};
+// This reduction and those further down of the same rows: one walk serves them all.
+std::vector<const Op*> of_same_rows(const Context& ctx, const Op& op) {
   const auto custom = [](const Op& each) { return reduce_kind(each) == dsl::ReduceKind::kCustom; };
-  if (custom(op)) return out;
-  const size_t most = is_along(ctx, op) ? kMostSiblings : kMostAcross;
   const auto shape = dsl::concrete_shape(ctx.type(op.operands[0]));
-  const Op* end = ctx.region->ops.data() + ctx.region->ops.size();
-  std::set<ValueId> missing(op.results.begin(), op.results.end());  // what is not there yet when this one runs
-  const auto is_missing = [&](ValueId id) { return missing.contains(id); };
-  for (const Op* each = &op + 1; each != end && each - &op < kFarthestSibling; ++each) {
-    const bool is_reduce = each->code == OpCode::kReduce;
-    if (has_effect(*each)) break;
-    if (!each->regions.empty() && !is_reduce) break;
-    if (is_reduce && !custom(*each) && axis_of(*each) == axis_of(op) &&
-        dsl::concrete_shape(ctx.type(each->operands[0])) == shape && !is_missing(each->operands[0])) {
-      out.push_back(each);
-      if (out.size() == most) break;
-    }
-    const bool waits = llvm::any_of(each->operands, is_missing);
-    for (ValueId id : each->results) {
-      if (!is_there(ctx, id) && (waits || is_computed_in_place(ctx, *each, id))) missing.insert(id);
-    }
-  }
-  return out;
+  const size_t most = custom(op) ? 1 : is_along(ctx, op) ? kMostSiblings : kMostAcross;
+  return with_siblings(ctx, op, {most, kFarthestSibling}, [&](const Op& each) {
+    return each.code == OpCode::kReduce && !custom(each) && axis_of(each) == axis_of(op) &&
+           dsl::concrete_shape(ctx.type(each.operands[0])) == shape;
+  });
 }
 
 }  // namespace
 
 Result<void> lower_reduce(Context& ctx, const Op& op) {
   if (is_there(ctx, op.results[0])) return {};  // with one before it
-  std::vector<Reduction> reductions;
-  for (const Op* each : with_siblings(ctx, op)) {
+  const std::vector<const Op*> ops = of_same_rows(ctx, op);
+  const std::vector<TilePlace> early = take_early_tiles(ctx, ops);
+  Reductions reductions;
+  for (const Op* each : ops) {
     Reduction reduction{each, {}};
     for (ValueId result : each->results) {
       if (!ctx.type(result).is_scalar()) reduction.slots.push_back(allocate_scratch_slot(ctx, ctx.type(result)));
@@ -341,10 +325,11 @@ Result<void> lower_reduce(Context& ctx, const Op& op) {
     reductions.push_back(std::move(reduction));
   }
   const auto axis = static_cast<int>(axis_of(op));
-  auto done = !is_along(ctx, op)   ? reduce_across(ctx, axis, reductions)
-              : is_narrow(ctx, op) ? reduce_narrow(ctx, axis, reductions)
-                                   : reduce_along(ctx, axis, reductions);
+  auto done = !is_along(ctx, op)   ? reduce_across(ctx, axis, reductions, early)
+              : is_narrow(ctx, op) ? reduce_narrow(ctx, axis, reductions, early)
+                                   : reduce_along(ctx, axis, reductions, early);
   if (!done) return done;
+  for (const TilePlace& tile : early) ctx.slots[tile.id] = tile.slot;
   for (const Reduction& r : reductions) {
     for (size_t i = 0; i < r.slots.size(); ++i) ctx.slots[r.op->results[i]] = r.slots[i];
   }

@@ -3,11 +3,15 @@
 // gives scalars; tiles are split, and joined, where they are evaluated (narrow.cpp).
 #include "cpu/ops/shape_ops.h"
 
+#include "cpu/dot/dot_units.h"
 #include "cpu/nest/materialise.h"
 #include "cpu/nest/nest.h"
+#include "cpu/siblings.h"
 
 namespace kiln::codegen::cpu {
 namespace {
+
+constexpr Reach kSources = {4, 256};  // of one walk: their values take registers
 
 int64_t number(const dsl::Attr& attr) {
   if (auto* expr = std::get_if<dsl::Expr>(&attr)) return *expr->as_constant();
@@ -33,7 +37,29 @@ void publish(Context& ctx, ValueId result, ScratchSlot slot) {
   }
 }
 
+// Puts what a reshape reads into scratch together with what others further down read at the same points: they often
+// share what they are computed from, as the real and the imaginary part of a number do.
+Result<void> put_sources(Context& ctx, const Op& op) {
+  const auto waits = [&](ValueId id) { return !is_whole(ctx, id) && worth_publishing(ctx, id); };
+  if (!waits(op.operands[0])) return {};
+  const auto shape = dsl::concrete_shape(ctx.type(op.operands[0]));
+  const auto reads_same_points = [&](const Op& other) {
+    return other.code == OpCode::kReshape && !is_read_in_units(ctx, other) && waits(other.operands[0]) &&
+           dsl::concrete_shape(ctx.type(other.operands[0])) == shape;
+  };
+  std::vector<TilePlace> tiles;
+  for (const Op* each : with_siblings(ctx, op, kSources, reads_same_points)) {
+    const ValueId id = each->operands[0];
+    if (llvm::any_of(tiles, [&](const TilePlace& tile) { return tile.id == id; })) continue;
+    tiles.push_back({id, allocate_scratch_slot(ctx, ctx.type(id), Rows::kDense)});
+  }
+  if (auto done = materialise(ctx, tiles); !done) return done;
+  for (const TilePlace& tile : tiles) ctx.slots[tile.id] = tile.slot;
+  return {};
+}
+
 Result<void> lower_reshape(Context& ctx, const Op& op) {
+  if (auto done = put_sources(ctx, op); !done) return done;
   auto source = slot_of(ctx, op.operands[0], Rows::kDense);
   if (!source) return source.error();
   ScratchSlot out = part_of(ctx, op.operands[0], *source, 0);
