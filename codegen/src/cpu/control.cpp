@@ -8,6 +8,7 @@
 #include "cpu/nest/materialise.h"
 #include "cpu/nest/nest.h"
 #include "cpu/region.h"
+#include "cpu/register_sums.h"
 #include "elementwise/loop_range.h"
 #include "kiln/dsl/traits.h"
 
@@ -267,6 +268,7 @@ Start start_of(const Context& ctx, const Op& loop, size_t i) {
 }  // namespace
 
 Result<void> lower_for(Context& ctx, const Op& op) {
+  if (adds_in_registers(ctx, op)) return lower_register_sums(ctx, op);
   Builder& ir = ctx.ir;
   const dsl::Region& region = op.regions[0];
   const ElementType element = ctx.type(op.operands[0]).element;

@@ -37,8 +37,7 @@ Result<Value*> Nest::evaluate_vector(ValueId id, const Point& point) {
 Result<Value*> Nest::evaluate(ValueId id, const Point& point_in) {
   if (ctx.type(id).is_scalar()) return ctx.scalars[id];
   const Point point = normalise(id, point_in);
-  // Outside, values do not vary along the vector dimension; one lane stands for all.
-  const int depth = mode_ == Mode::kOutside ? depth_now() : depth_of(point);
+  const int depth = depth_of(id, point);
   const Key key{id, {point.begin(), point.end()}};
   for (int level = 0; level <= depth; ++level) {
     if (auto found = memo_[level].find(key); found != memo_[level].end()) return found->second;
@@ -50,7 +49,7 @@ Result<Value*> Nest::evaluate(ValueId id, const Point& point_in) {
   auto value = at_depth(depth, [&] { return evaluate_new(id, point); });
   if (!value) return value;
   memo_[depth][key] = *value;
-  if (keep_allowed_ && ctx.keep[id] && !ctx.slots[id] && mode_ == Mode::kInterior && varies(point))
+  if (keep_allowed_ && !region_ && ctx.keep[id] && !ctx.slots[id] && mode_ == Mode::kInterior && varies(point))
     keep(id, point, *value);
   return value;
 }
@@ -151,9 +150,10 @@ Result<Value*> Nest::evaluate_join(const Op& op, const Point& point) {
 // The loop level of what a value is a copy of.
 int Nest::origin_depth(ValueId id, const Point& point_in) const {
   const Point point = normalise(id, point_in);
-  if (mode_ == Mode::kOutside) return depth_now();
   const Op* op = ctx.schedule.definition[id];
-  if (!op || ctx.slots[id]) return depth_of(point);
+  if (mode_ == Mode::kOutside || !op || ctx.slots[id] || ctx.schedule.defining_region[id] == region_) {
+    return depth_of(id, point);
+  }
   if (op->code == OpCode::kSplat) return 0;
   const bool copies = is_view(*op);
   return copies ? origin_depth(op->operands[0], source_point(*op, point)) : depth_of(point);
@@ -292,12 +292,15 @@ Result<Value*> Nest::evaluate_load(const Op& op, const Point& point) {
                                              to_memory(ir, splat(other))),
                        type);
   }
-  // One address for all lanes.
+  // One address for all lanes. Where one mask for all of them is off, the address is that of a zero, if that is wanted:
+  // a choice between two floats would be a branch.
   Value* any = mask && mask->getType()->isVectorTy() ? ir.CreateOrReduce(mask) : mask;
+  const auto* constant = llvm::dyn_cast<llvm::Constant>(other);
+  const bool from_zeros = any && any == mask && constant && constant->isNullValue();
   Value* pointer = where->pointer;
-  if (any) pointer = ir.CreateSelect(any, pointer, entry_alloca(ctx, memory));
+  if (any) pointer = ir.CreateSelect(any, pointer, from_zeros ? zeros(ctx) : entry_alloca(ctx, memory));
   Value* loaded = from_memory(ir, ir.CreateAlignedLoad(memory, pointer, align), type);
-  if (!mask) return loaded;
+  if (!mask || from_zeros) return loaded;
   if (mask->getType()->isVectorTy()) return ir.CreateSelect(mask, splat(loaded), splat(other));
   if (other->getType()->isVectorTy()) loaded = splat(loaded);
   return ir.CreateSelect(mask, loaded, other);

@@ -73,6 +73,25 @@ void Nest::walk_inner(int dim, Value* begin, Value* end, const std::function<voi
   d.depth = 0;
 }
 
+void Nest::walk_region(const dsl::Region& region, Value* begin, Value* end, Value* step,
+                       const std::function<void(Value*)>& iteration) {
+  const size_t depth = guards_.size() + 1;
+  emit_loop(
+      ir, begin, end, step, "for", [&](llvm::Instruction* guard) { guards_.push_back(guard); },
+      [&](Value* count) {
+        region_ = &region;
+        memo_[depth].clear();
+        iteration(count);
+        region_ = nullptr;
+      });
+  guards_.pop_back();
+}
+
+void Nest::bind(ValueId argument, Value* lanes) {
+  const Point point = normalise(argument, identity());
+  memo_[guards_.size()][{argument, {point.begin(), point.end()}}] = lanes;
+}
+
 Point Nest::identity() const {
   Point point;
   for (int d = 0; d < rank(); ++d) point.push_back(static_cast<int8_t>(d));
@@ -89,6 +108,12 @@ int Nest::depth_of(const Point& point) const {
     if (dim >= 0) depth = std::max(depth, dims_[dim].depth);
   }
   return depth;
+}
+
+int Nest::depth_of(ValueId id, const Point& point) const {
+  const bool is_inside = region_ && ctx.schedule.defining_region[id] == region_;
+  // Outside, values do not vary along the vector dimension; one lane stands for all.
+  return is_inside || mode_ == Mode::kOutside ? depth_now() : depth_of(point);
 }
 
 Point Nest::normalise(ValueId id, const Point& point) const {

@@ -97,6 +97,11 @@ class Nest {
   // registered masks.
   int add_inner_dim(int64_t extent);
   void walk_inner(int dim, Value* begin, Value* end, const std::function<void()>& body);
+  // Runs a loop of the kernel inside a chunk: what its body defines is computed in each iteration (`bind`: its
+  // arguments), all else before it.
+  void walk_region(const dsl::Region& region, Value* begin, Value* end, Value* step,
+                   const std::function<void(Value* count)>& iteration);
+  void bind(ValueId argument, Value* lanes);
   // Inside Body::outside: visits the chunks that begin at or after lane `first`.
   void walk_outside(Value* first, const std::function<void()>& body);
 
@@ -223,6 +228,7 @@ class Nest {
   // nest.cpp
   Point normalise(ValueId id, const Point& point) const;
   int depth_of(const Point& point) const;
+  int depth_of(ValueId id, const Point& point) const;
   int cost(ValueId id, int budget) const;
   Result<void> walk_dim(int dim, const Body& body, bool interior_only, Value* inside);
   Result<void> walk_row(const Body& body, bool interior_only, Value* inside);
@@ -329,6 +335,7 @@ class Nest {
   Mode mode_ = Mode::kInterior;
   Value* lanes_ = nullptr;
   Value* lanes_end_ = nullptr;               // lanes_ are those below it
+  const dsl::Region* region_ = nullptr;      // that the innermost loop level runs
   std::vector<llvm::Instruction*> guards_;   // guards_[d]: insertion point for loop level d
   std::vector<std::map<Key, Value*>> memo_;  // by loop level
 };
