@@ -3,6 +3,7 @@
 
 #include "cpu/custom.h"
 #include "cpu/f16_bits.h"
+#include "cpu/pair_orders.h"
 #include "cpu/single_stores.h"
 #include "cpu/wide_roundings.h"
 #include "emit.h"
@@ -89,6 +90,13 @@ constexpr CodePass kLlvmPasses[] = {
        for (llvm::Function& function : module) widen_roundings(function);
      },
      "after clean_up, which takes the conversions away"},
+    {"order_pairs",
+     [](llvm::Module& module, const CodeFacts& facts) {
+       const CpuTarget& target = target_of(facts.job);
+       if (!target.is_x86 || target.vector_bytes != 32) return;
+       for (llvm::Function& function : module) order_pairs(function);
+     },
+     "after clean_up, which makes one shuffle of several"},
 };
 
 Result<std::vector<std::byte>> make_code(Job& job) {
