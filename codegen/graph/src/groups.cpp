@@ -1,5 +1,7 @@
 #include "groups.h"
 
+#include "windows.h"
+
 namespace kiln::planner {
 
 using graph::Body;
@@ -34,6 +36,7 @@ class Grouper {
     release_cheap();
     choose_in_memory(graph_, options_, out_);
     find_readers();
+    slices_ = slices_of_values(graph_);
     for (NodeId n = 0; n < body_.nodes.size(); ++n) place_in_memory(n);
     find_roots();
     sort_groups(graph_, out_);
@@ -70,6 +73,7 @@ class Grouper {
   void find_readers();
   void place_in_memory(NodeId number);
   bool takes(uint32_t group, NodeId number, const Groups& reached);
+  bool reads_windows_of(uint32_t group, NodeId number) const;
   void need(NodeId number);
   void find_roots();
 
@@ -80,8 +84,9 @@ class Grouper {
   bool joins_ = false;  // a reduction is tried, and not what is computed of one
   Grouping out_;
   std::vector<Draft> drafts_;
-  std::vector<Groups> reach_;    // by node that is in no group: the groups whose values it is computed of
-  std::vector<Groups> readers_;  // by node that is in memory and in no group: the groups that read it
+  std::vector<Groups> reach_;     // by node that is in no group: the groups whose values it is computed of
+  std::vector<Groups> readers_;   // by node that is in memory and in no group: the groups that read it
+  std::vector<uint32_t> slices_;  // by value
 };
 
 // As source_of, before it is known what goes to memory: other groups' values do.
@@ -359,9 +364,27 @@ void Grouper::find_readers() {
   }
 }
 
+// Whether it is computed of slices of a value that the group puts to memory: there it would be computed for each.
+bool Grouper::reads_windows_of(uint32_t group, NodeId number) const {
+  std::vector<NodeId> open{number};
+  std::set<NodeId> seen;
+  while (!open.empty()) {
+    const NodeId each = open.back();
+    open.pop_back();
+    for (const ValueId operand : body_.operands_of(body_.nodes[each])) {
+      const NodeId from = operand == graph::kNoValue ? kNone : body_.values[operand].node;
+      if (from == kNone || !seen.insert(from).second) continue;
+      const bool is_here = out_.group_of[from] == group && out_.in_memory[operand];
+      if (is_here && slices_[operand] >= kManySlices) return true;
+      if (out_.group_of[from] == kNone) open.push_back(from);
+    }
+  }
+  return false;
+}
+
 // Whether a group may compute a node beside what it has: the node's operands come before it, its readers behind.
 bool Grouper::takes(uint32_t group, NodeId number, const Groups& reached) {
-  if (!may_join(reached, group)) return false;
+  if (!may_join(reached, group) || reads_windows_of(group, number)) return false;
   for (const uint32_t reader : readers_[number]) {
     if (depends(group, reader)) return false;
   }

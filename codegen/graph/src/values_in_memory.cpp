@@ -19,7 +19,6 @@ namespace {
 
 constexpr int64_t kManySteps = 400;  // of one kernel
 constexpr int64_t kWorthKeeping = 8;
-constexpr uint32_t kManySlices = 4;
 
 // Of the ops that have kernels of their own: those that compute what they read where they read it.
 bool reads_once(TensorOp op) {

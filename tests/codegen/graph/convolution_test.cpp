@@ -224,6 +224,25 @@ TEST(ConvolutionPlan, WindowsBesideAProductAreAKernel) {
   expect_evaluators(graph);
 }
 
+// As in XCiT: one of the two would compute what the other gives for each of its windows.
+TEST(ConvolutionPlan, WindowsOfWindowsAreTwoKernels) {
+  const auto graph = graph::graph(
+      "interaction", {input("x", f32, {2, 16, 6, 7}), input("v", f32, {16, 1, 3, 3}), input("w", f32, {16, 1, 3, 3})},
+      [](Tensor x, Tensor v, Tensor w) {
+        const ConvOptions same{.low = {1, 1}, .high = {1, 1}, .groups = 16};
+        return conv(gelu(conv(x, v, same)), w, same);
+      });
+  for (const char* target : {"cpu", "cuda:sm_90a"}) {
+    const auto plan = planner::plan_graph({*graph.ir(), target, {}});
+    ASSERT_TRUE(plan) << plan.error().message;
+    for (const graph::PlannedKernel& kernel : plan->kernels) {
+      const std::string text = print(kernel.kernel);
+      EXPECT_LT(std::count(text.begin(), text.end(), '\n'), 1000) << kernel.kernel.name << " for " << target;
+    }
+  }
+  expect_evaluators(graph);
+}
+
 // As in DenseNet: what is joined goes to memory part by part, by a kernel for each of two shapes, and lies as the
 // convolution behind it likes.
 TEST(ConvolutionPlan, JoinsPartsOfSeveralShapes) {
