@@ -71,6 +71,17 @@ class Bar : public ServiceTest {
     if (!artifact) return Answer::kError;
     return artifact->code == fake_bytes(salt, size) ? Answer::kRight : Answer::kWrong;
   }
+  // Microseconds of lookups of order("bytes"), which there is.
+  std::vector<double> hit_times(int hits) {
+    auto daemon = connect();
+    std::vector<double> out;
+    for (int i = 0; i < hits; ++i) {
+      Stopwatch took;
+      EXPECT_TRUE(daemon->fetch(order("bytes")));
+      out.push_back(took.ms() * 1000);
+    }
+    return out;
+  }
   // Every line of a log must be an object.
   std::vector<nlohmann::json> log_lines(const std::string& name) const {
     std::ifstream file(runtime() + "/" + name);

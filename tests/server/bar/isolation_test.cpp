@@ -232,7 +232,7 @@ TEST_F(BarIsolation, Statement20AFreshWorkerCostsAFork) {
 }
 
 TEST_F(BarIsolation, Statement21TheDeadLeaveNothing) {
-  const int rounds = count(3, 50);
+  const int rounds = count(3, 50), clients = count(1, 20);  // of each
   std::vector<double> worker_gone, client_gone;
   for (int round = 0; round < rounds; ++round) {
     start({"--workers", "5"});
@@ -241,21 +241,23 @@ TEST_F(BarIsolation, Statement21TheDeadLeaveNothing) {
       waiting.emplace_back([&, i] { EXPECT_FALSE(connect()->compile(order(i % 2 ? "hang" : "stubborn", i))); });
     }
     ASSERT_TRUE(eventually([&] { return descendants(daemon_.pid()).size() == 5; }));
-    // A client dies: its job, worker and descriptors go.
+    // Clients die: their jobs, workers and descriptors go.
     const size_t connections = stats()["connections"], descriptors = open_descriptors(daemon_.pid());
-    const pid_t client = ::fork();
-    if (client == 0) {
-      (void)connect()->compile(order("hang", 99));
-      ::_exit(0);
+    for (int i = 0; i < clients; ++i) {
+      const pid_t client = ::fork();
+      if (client == 0) {
+        (void)connect()->compile(order("hang", 99, std::to_string(i)));
+        ::_exit(0);
+      }
+      ASSERT_TRUE(eventually([&] { return descendants(daemon_.pid()).size() == 6; }));
+      Stopwatch client_death;
+      ::kill(client, SIGKILL);
+      ::waitpid(client, nullptr, 0);
+      ASSERT_TRUE(eventually([&] { return descendants(daemon_.pid()).size() == 5; }));
+      client_gone.push_back(client_death.ms());
+      ASSERT_TRUE(eventually(
+          [&] { return stats()["connections"] == connections && open_descriptors(daemon_.pid()) <= descriptors; }));
     }
-    ASSERT_TRUE(eventually([&] { return descendants(daemon_.pid()).size() == 6; }));
-    Stopwatch client_death;
-    ::kill(client, SIGKILL);
-    ::waitpid(client, nullptr, 0);
-    ASSERT_TRUE(eventually([&] { return descendants(daemon_.pid()).size() == 5; }));
-    client_gone.push_back(client_death.ms());
-    ASSERT_TRUE(eventually(
-        [&] { return stats()["connections"] == connections && open_descriptors(daemon_.pid()) <= descriptors; }));
     const auto children = descendants(daemon_.pid());
     Stopwatch death;
     kill_daemon();
@@ -266,9 +268,9 @@ TEST_F(BarIsolation, Statement21TheDeadLeaveNothing) {
   judge_time("ms until the workers of a killed daemon are gone", percentile(worker_gone, 1), 1000);
   judge_time("ms until a killed client is forgotten", percentile(client_gone, 1), 1000);
   figure(21,
-         "%d daemons killed with 4 busy workers each: all gone after %.1f ms at most; a killed client's worker after "
-         "%.1f ms",
-         rounds, percentile(worker_gone, 1), percentile(client_gone, 1));
+         "%d daemons killed with 4 busy workers each: all gone after %.1f ms at most; %zu clients killed in "
+         "mid-compile, their workers gone after %.1f ms at most",
+         rounds, percentile(worker_gone, 1), client_gone.size(), percentile(client_gone, 1));
 }
 
 // Of all children that it stops or hangs is seen by what it owes: a worker its job at the deadline, the zygote a fork,
@@ -312,6 +314,49 @@ TEST_F(BarIsolation, Statement48AStoppedZygoteIsSaidAndReplaced) {
   for (const auto& line : log_lines("kilnd.log")) is_said |= line["event"] == "zygote_died";
   EXPECT_TRUE(is_said);
   figure(48, "a zygote that was stopped: another one and its worker's answer after %.0f ms", waited.ms());
+}
+
+// At any moment of its life: as it starts, with workers at their jobs, with one to fork.
+TEST_F(BarIsolation, Statement48ZygotesThatDieUnderLoadCostNoWrongAnswer) {
+  constexpr auto kDeadline = 30s;
+  start({"--worker-jobs", "3"});  // so that it forks all the time
+  const int kills = count(20, 200);
+  std::atomic<int> right{0}, refused{0};
+  std::vector<std::jthread> clients;
+  for (int client = 0; client < 4; ++client) {
+    clients.emplace_back([&, client](const std::stop_token& enough) {
+      auto daemon = connect();
+      for (int i = 0; !enough.stop_requested(); ++i) {
+        const std::string salt = std::to_string(client) + "-" + std::to_string(i);
+        Stopwatch took;
+        auto answer = daemon->compile(order("bytes", 100, salt), {.deadline_ms = kDeadline / 1ms});
+        EXPECT_LT(took.ms(), static_cast<double>(kDeadline / 1ms));
+        EXPECT_NE(judge(answer, salt, 100), Answer::kWrong);
+        ++(answer ? right : refused);
+        // The one error that there is for it: no worker could be had, and nobody is blamed.
+        if (answer) continue;
+        EXPECT_EQ(answer.error().code, ErrorCode::kResourceExhausted) << answer.error().message;
+        EXPECT_TRUE(answer.error().retryable);
+        std::this_thread::sleep_for(5ms);
+      }
+    });
+  }
+  for (int i = 1; i <= kills; ++i) {
+    const int before = right, answers = i % 8 * 5, restarts = stats()["zygote_restarts_total"];
+    std::vector<pid_t> children;
+    ASSERT_TRUE(eventually([&] {
+      children = descendants(daemon_.pid());
+      return right >= before + answers && !children.empty();
+    }));
+    ::kill(children[0], SIGKILL);
+    ASSERT_TRUE(eventually([&] { return stats()["zygote_restarts_total"] > restarts; }));
+  }
+  clients.clear();
+  EXPECT_TRUE(eventually([&] { return connect()->compile(order("bytes", 64, "after")).ok(); }));
+  EXPECT_TRUE(stats()["poison"].empty());
+  EXPECT_TRUE(eventually([&] { return zombies() == 0 && descendants(daemon_.pid()).size() <= 5; }));
+  figure(48, "%d zygotes killed while 4 clients compile: %d right, 0 wrong, %d refused", kills, right.load(),
+         refused.load());
 }
 
 // As the worker: it is looked at before each start, not only before the daemon's.

@@ -7,6 +7,7 @@
 
 #include "bar.h"
 #include "golden_kernel.h"
+#include "left_out.h"
 
 namespace kiln::service_test {
 namespace {
@@ -24,6 +25,15 @@ class BarPrograms : public Bar {
     return path;
   }
   std::string mark() const { return temp_ / "mark"; }
+  // As another user would have put it there, who only root can be. What is said of it.
+  std::string of_somebody_else(const std::string& path) const {
+    if (test::root_may("give a file to another user")) {
+      EXPECT_EQ(::chown(path.c_str(), kNobody, kNobody), 0);
+      return path + " belongs to user 65534";
+    }
+    ::chmod(path.c_str(), 0757);
+    return path + " can be written by everybody";
+  }
   // A directory of this name, open to all.
   std::string open_directory(const std::string& name, mode_t mode = 0777) const {
     fs::create_directory(temp_ / name);
@@ -64,14 +74,7 @@ class BarPrograms : public Bar {
 TEST_F(BarPrograms, Statement37NoProgramOfOthersIsStarted) {
   const std::string shared = open_directory("shared", 01777), program = shared + "/a.out";
   fs::copy_file(KILN_TEST_KILN, program);
-  const std::string kilnd = marking(shared + "/kilnd");
-  std::string fault = kilnd + " can be written by everybody";
-  if (::geteuid() == 0) {
-    ASSERT_EQ(::chown(kilnd.c_str(), kNobody, kNobody), 0);
-    fault = kilnd + " belongs to user 65534";
-  } else {
-    fs::permissions(kilnd, static_cast<fs::perms>(0757));
-  }
+  const std::string kilnd = marking(shared + "/kilnd"), fault = of_somebody_else(kilnd);
   const std::string beside = run(program, {"serve"});
   EXPECT_NE(beside.find(fault), std::string::npos) << beside;
   const std::string named = run(KILN_TEST_KILN, {"serve"}, {"KILN_KILND=" + kilnd});
@@ -90,6 +93,23 @@ TEST_F(BarPrograms, Statement37NoProgramOfOthersIsStarted) {
     EXPECT_NE(refused.error().message.find(fault), std::string::npos) << refused.error().message;
   }
   EXPECT_FALSE(fs::exists(mark()));
+}
+
+// Beside the directory of the user's own program, where it would be looked for had that been installed.
+TEST_F(BarPrograms, Statement37NoProgramOfOthersInBinIsStarted) {
+  const std::string shared = open_directory("shared", 01777), program = shared + "/mine/a.out";
+  fs::create_directory(shared + "/mine");
+  fs::copy_file(KILN_TEST_KILN, program);
+  fs::create_directory(shared + "/bin");
+  const std::string kilnd = marking(shared + "/bin/kilnd");
+  const std::vector<std::string> words = {"serve"};
+  EXPECT_EQ(run(program, words), "");
+  EXPECT_TRUE(fs::remove(mark())) << "it is not looked for there";
+  for (const std::string& theirs : {kilnd, shared + "/bin"}) {
+    const std::string fault = of_somebody_else(theirs), said = run(program, words);
+    EXPECT_NE(said.find("/../bin/kilnd is not used: " + fault), std::string::npos) << said;
+    EXPECT_FALSE(fs::exists(mark()));
+  }
 }
 
 TEST_F(BarPrograms, Statement37WorkersAndTunersAreHeldToTheSame) {
