@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kiln/abi/sve_length.h"
 #include "kiln/client/artifact.h"
 
 #if defined(__aarch64__)
@@ -64,7 +65,8 @@ std::vector<Feature> features() {
       {"lse", (bits & HWCAP_ATOMICS) != 0},     {"fullfp16", (bits & HWCAP_ASIMDHP) != 0},
       {"dotprod", (bits & HWCAP_ASIMDDP) != 0}, {"sve", (bits & HWCAP_SVE) != 0},
       {"sve2", (more & HWCAP2_SVE2) != 0},      {"bf16", (more & HWCAP2_BF16) != 0},
-      {"i8mm", (more & HWCAP2_I8MM) != 0},
+      {"i8mm", (more & HWCAP2_I8MM) != 0},      {"sve256", kiln_sve_bits() == 256},
+      {"sve512", kiln_sve_bits() == 512},
   };
 }
 

@@ -96,7 +96,8 @@ Result<DotUnits> parse_dot_units(std::string_view options, const llvm::MCSubtarg
       if (!unit) return unit.error();
       out.bytes = *unit;
     } else {
-      return invalid_argument("target option `" + std::string(option) + "` is unknown; there are dot-bf16, dot-i8");
+      return invalid_argument("target option `" + std::string(option) +
+                              "` is unknown; there are dot-bf16, dot-i8, sve");
     }
   }
   return out;

@@ -10,8 +10,10 @@
 #include <cstring>
 #include <map>
 
+#include "kiln/abi/sve_length.h"
 #include "kiln/codegen/compile.h"
 #include "kiln/target/nearest.h"
+#include "kiln/target/processor.h"
 #include "probe.h"
 
 namespace kiln::codegen {
@@ -97,9 +99,28 @@ void set_x86_properties(CpuTarget& out, const llvm::MCSubtargetInfo& info) {
   out.has_bf16_pairs = avx512 && info.checkFeatures("+avx512bf16");
 }
 
+// Takes ";sve=256" from the options of a target; without it the length is the usual one of the CPU.
+Result<int> take_sve_bits(std::string& options, const std::string& cpu, const llvm::MCSubtargetInfo& info) {
+  constexpr std::string_view kKey = ";sve=";
+  const bool has_sve = info.getTargetTriple().isAArch64() && info.checkFeatures("+sve");
+  int out = has_sve ? target::usual_sve_bits(cpu) : 0;
+  for (size_t at; (at = options.find(kKey)) != std::string::npos;) {
+    const size_t end = std::min(options.find(';', at + 1), options.size());
+    const std::string text = options.substr(at + kKey.size(), end - at - kKey.size());
+    const auto* bits = std::ranges::find(target::kSveBits, text, [](int each) { return std::to_string(each); });
+    if (bits == std::end(target::kSveBits)) {
+      return invalid_argument("target option `sve`: `" + text + "` is unknown; there are 128, 256, 512");
+    }
+    if (!has_sve) return invalid_argument("target option `sve=" + text + "`: the CPU has no such instruction");
+    out = *bits;
+    options.erase(at, end - at);
+  }
+  return out;
+}
+
 // Of every AArch64 CPU: NEON, fused multiply-add and conversions of f16.
 void set_aarch64_properties(CpuTarget& out) {
-  out.vector_bytes = 16;
+  out.vector_bytes = std::max(16, out.sve_bits / 8);
   out.vector_registers = 32;
   out.has_fma = true;
   out.has_f16c = true;
@@ -120,6 +141,7 @@ std::vector<std::string> needed_features(const CpuTarget& target, const llvm::MC
     for (const char* name : kOfX86) add(name);
   } else {
     for (const char* name : kOfAarch64) add(name);
+    if (target.sve_bits > 128) out.push_back("sve" + std::to_string(target.sve_bits));
   }
   return out;
 }
@@ -139,10 +161,19 @@ void initialise_llvm() {
 }
 
 std::string native_processor() {
-  std::string out = std::string(kPrefix) + llvm::sys::getHostCPUName().str();
+  std::string name = llvm::sys::getHostCPUName().str();
+  const llvm::Triple here(llvm::sys::getProcessTriple());
+  for (const Family& family : kFamilies) {
+    if (name == "generic" && llvm::Triple(family.triple).getArch() == here.getArch()) name = family.plain_name;
+  }
+  std::string out = std::string(kPrefix) + name;
   std::map<std::string, bool> sorted;
   for (const auto& feature : llvm::sys::getHostCPUFeatures()) sorted[feature.first().str()] = feature.second;
-  for (const auto& [name, on] : sorted) out += (on ? ",+" : ",-") + name;
+  for (const auto& [feature, on] : sorted) out += (on ? ",+" : ",-") + feature;
+  if (const int bits = kiln_sve_bits(); bits > 0) {
+    const bool has_code = std::ranges::find(target::kSveBits, bits) != std::end(target::kSveBits);
+    out += ";sve=" + std::to_string(has_code ? bits : 128);
+  }
   return out;
 }
 
@@ -173,13 +204,17 @@ Result<std::unique_ptr<CpuTarget>> make_cpu_target(const std::string& name) {
   if (!out->machine) return internal_error("LLVM has no target machine for " + out->triple);
   const llvm::MCSubtargetInfo& info = *out->machine->getMCSubtargetInfo();
   out->is_x86 = out->machine->getTargetTriple().isX86();
+  std::string rest_of_name = name.substr(end);
+  auto sve_bits = take_sve_bits(rest_of_name, out->cpu, info);
+  if (!sve_bits) return sve_bits.error();
+  out->sve_bits = *sve_bits;
   if (out->is_x86) {
     set_x86_properties(*out, info);
   } else {
     set_aarch64_properties(*out);
   }
   out->needs = needed_features(*out, info);
-  auto units = parse_dot_units(std::string_view(name).substr(end), info);
+  auto units = parse_dot_units(rest_of_name, info);
   if (!units) return units.error();
   out->dots = *units;
   return out;

@@ -36,6 +36,7 @@ struct CpuTarget {
   bool has_vnni = false;
   bool has_bf16_pairs = false;  // vdpbf16ps, fast or not
   bool is_x86 = false;
+  int sve_bits = 0;  // target::CpuUnits
   DotUnits dots;
   std::vector<std::string> needs;  // features that the host must have, for launchers
   std::unique_ptr<llvm::TargetMachine> machine;
@@ -44,8 +45,8 @@ struct CpuTarget {
 // Registers LLVM's targets; once per process, before any other call.
 void initialise_llvm();
 
-// `name` is resolved, and not the word "cpu": "cpu:CPU[,+feature|-feature]…[;dot-bf16=UNIT][;dot-i8=UNIT]" (see
-// probe.h). Error kInvalidArgument names what is unknown.
+// `name` is resolved, and not the word "cpu": "cpu:CPU[,+feature|-feature]…[;dot-bf16=UNIT][;dot-i8=UNIT][;sve=BITS]"
+// (see probe.h). Error kInvalidArgument names what is unknown.
 Result<std::unique_ptr<CpuTarget>> make_cpu_target(const std::string& name);
 
 // The same, kept from one call to the next: LLVM's tables for a CPU take a millisecond to fill, and a process mostly

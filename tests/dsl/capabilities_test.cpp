@@ -161,6 +161,18 @@ TEST(NamedTargets, AreFoundWithAndWithoutTheirFamily) {
   EXPECT_FALSE(find_target("").ok());
 }
 
+TEST(NamedTargets, HaveVectorsOfTheLengthThatTheirNameSays) {
+  const auto bits_of = [](const char* name) { return find_target(name)->processor.cpu.sve_bits; };
+  EXPECT_EQ(bits_of("neoverse-n1"), 0);
+  EXPECT_EQ(bits_of("neoverse-v1"), 256);
+  EXPECT_EQ(bits_of("neoverse-v1;sve=128"), 128);
+  EXPECT_EQ(bits_of("neoverse-v2"), 128);
+  EXPECT_EQ(bits_of("neoverse-v2;sve=512"), 512);
+  EXPECT_EQ(bits_of("neoverse-v1,-sve"), 0);
+  EXPECT_FALSE(find_target("neoverse-n1;sve=256").ok());
+  EXPECT_FALSE(find_target("neoverse-v1;sve=384").ok());
+}
+
 TEST(NamedTargets, WhereCodeHasRunIsAsInTheGuide) {
   std::set<std::string> names;
   for (const NamedTarget& target : named_targets()) names.insert(target.name);

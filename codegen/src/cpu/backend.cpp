@@ -3,6 +3,7 @@
 
 #include "cpu/custom.h"
 #include "cpu/f16_bits.h"
+#include "cpu/frozen_gathers.h"
 #include "cpu/pair_orders.h"
 #include "cpu/single_stores.h"
 #include "cpu/wide_roundings.h"
@@ -97,6 +98,12 @@ constexpr CodePass kLlvmPasses[] = {
        for (llvm::Function& function : module) order_pairs(function);
      },
      "after clean_up, which makes one shuffle of several"},
+    {"freeze_gathers",
+     [](llvm::Module& module, const CodeFacts& facts) {
+       if (target_of(facts.job).sve_bits <= 128) return;
+       for (llvm::Function& function : module) freeze_gathers(function);
+     },
+     "after clean_up, which takes away what it sees no use for"},
 };
 
 Result<std::vector<std::byte>> make_code(Job& job) {

@@ -134,8 +134,8 @@ Groups number_groups(const Schedule& schedule);
 
 struct Context : ElementContext, Entry, Emission {
   Context(const dsl::Kernel& k, CpuTarget& t, llvm::Module& m)
-      : ElementContext{k, t.cpu, {t.has_fma, t.vector_bytes == 64, false}, t.has_f16c, true}, Entry{t, m} {
-    saturates_vectors = !t.is_x86;
+      : ElementContext{k, t.cpu, {t.has_fma, t.is_x86 && t.vector_bytes == 64, false}, t.has_f16c, true}, Entry{t, m} {
+    saturates_vectors = !t.is_x86 && t.sve_bits <= 128;  // LLVM takes longer ones apart
     keep = schedule.keep;
   }
 

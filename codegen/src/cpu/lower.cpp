@@ -147,6 +147,16 @@ Result<void> lower_step(const LaunchSequence& sequence, const LaunchStep& step, 
   return {};
 }
 
+// LLVM makes scalable instructions of vectors longer than 128 bits if it knows their length. Shorter ones are Neon's.
+void fix_vector_length(llvm::Module& module, int bits) {
+  if (bits <= 128) return;
+  const auto blocks = static_cast<unsigned>(bits / 128);
+  for (llvm::Function& function : module) {
+    if (function.isDeclaration()) continue;
+    function.addFnAttr(llvm::Attribute::getWithVScaleRangeArgs(module.getContext(), blocks, blocks));
+  }
+}
+
 }  // namespace
 
 Result<Lowered> lower(const LaunchSequence& sequence, CpuTarget& target, llvm::Module& module) {
@@ -154,6 +164,7 @@ Result<Lowered> lower(const LaunchSequence& sequence, CpuTarget& target, llvm::M
   for (const LaunchStep& step : sequence.steps) {
     if (auto done = lower_step(sequence, step, target, module, out); !done) return done.error();
   }
+  fix_vector_length(module, target.sve_bits);
   return out;
 }
 

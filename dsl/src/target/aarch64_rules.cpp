@@ -8,7 +8,7 @@ using enum Support;
 
 bool has_atomics(const Processor& p) { return p.cpu.atomics; }
 bool has_f16(const Processor& p) { return p.cpu.f16_arithmetic; }
-bool is_scalable(const Processor& p) { return p.cpu.scalable; }
+bool is_scalable(const Processor& p) { return p.cpu.sve_bits > 0; }
 
 constexpr const char* kForNan = "comparisons and choices, for NaN";
 

@@ -150,20 +150,17 @@ std::string unknown_word(const Rule& rule) {
 }
 
 std::vector<std::span<const Rule>> rules_of(Family family) {
-  const auto own = [&] {
-    switch (family) {
-      case Family::kX86:
-        return x86_rules();
-      case Family::kAarch64:
-        return aarch64_rules();
-      case Family::kNvidia:
-        return nvidia_rules();
-      case Family::kAmd:
-        break;
-    }
-    return amd_rules();
-  }();
-  return {common_rules(), own, general_rules()};
+  switch (family) {
+    case Family::kX86:
+      return {common_rules(), x86_rules(), general_rules()};
+    case Family::kAarch64:
+      return {common_rules(), sve_rules(), aarch64_rules(), general_rules()};
+    case Family::kNvidia:
+      return {common_rules(), nvidia_rules(), general_rules()};
+    case Family::kAmd:
+      break;
+  }
+  return {common_rules(), amd_rules(), general_rules()};
 }
 
 const Rule* rule_for(const OpForm& form, ElementType element, const Processor& processor) {

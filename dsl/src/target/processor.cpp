@@ -31,8 +31,8 @@ Error unknown(std::string_view name, const std::string& what) {
   return invalid_argument("target `" + std::string(name.substr(0, 80)) + "`: " + what);
 }
 
-// "dot-i8=widen"
-bool choose_unit(std::string_view option, CpuUnits& units) {
+// "dot-i8=widen", "sve=256"
+bool choose(std::string_view option, CpuUnits& units) {
   struct Choice {
     std::string_view text;
     DotUnit CpuUnits::* of;
@@ -47,6 +47,11 @@ bool choose_unit(std::string_view option, CpuUnits& units) {
   for (const Choice& choice : kChoices) {
     if (choice.text != option) continue;
     units.*choice.of = choice.unit;
+    return true;
+  }
+  for (int bits : kSveBits) {
+    if (units.sve_bits == 0 || option != "sve=" + std::to_string(bits)) continue;
+    units.sve_bits = bits;
     return true;
   }
   return false;
@@ -74,7 +79,7 @@ Result<Processor> cpu_of(std::string_view text, std::string_view target) {
   }
   Processor out{.family = row->family, .cpu = cpu_units(row->family, features)};
   for (std::string_view option : options) {
-    if (!choose_unit(option, out.cpu)) return unknown(target, "`" + std::string(option) + "` is no option of CPUs");
+    if (!choose(option, out.cpu)) return unknown(target, "`" + std::string(option) + "` is no option of CPUs");
   }
   return out;
 }
@@ -107,6 +112,20 @@ std::vector<std::string> features_of(const CpuRow& row) {
   return out;
 }
 
+int sve_bits(std::span<const std::string> features) {
+  const auto has = [&](const std::string& name) { return std::ranges::find(features, name) != features.end(); };
+  int out = has("sve") ? 128 : 0;
+  for (int bits : kSveBits) {
+    if (out > 0 && has("sve" + std::to_string(bits))) out = bits;
+  }
+  return out;
+}
+
+int usual_sve_bits(std::string_view cpu) {
+  const CpuRow* row = find_cpu(cpu);
+  return row == nullptr ? 128 : std::max(128, sve_bits(features_of(*row)));
+}
+
 CpuUnits cpu_units(Family family, std::span<const std::string> features) {
   const auto has = [&](std::string_view name) { return std::ranges::find(features, name) != features.end(); };
   CpuUnits out;
@@ -114,7 +133,7 @@ CpuUnits cpu_units(Family family, std::span<const std::string> features) {
     out.fma = out.f16_conversions = true;
     out.f16_arithmetic = has("fullfp16");
     out.atomics = has("lse");
-    out.scalable = has("sve");
+    out.sve_bits = sve_bits(features);
     return out;
   }
   out.avx2 = has("avx2");

@@ -25,6 +25,7 @@ std::span<const Rule> general_rules();
 
 std::span<const Rule> x86_rules();
 std::span<const Rule> aarch64_rules();
+std::span<const Rule> sve_rules();  // before them
 std::span<const Rule> nvidia_rules();
 std::span<const Rule> amd_rules();
 // In the order in which they are asked: common, of the family, general.

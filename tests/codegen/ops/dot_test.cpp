@@ -517,11 +517,14 @@ TEST(DotUnits, AnUnknownOptionOfATargetIsAnError) {
     return result.ok() ? std::string("compiled") : result.error().message;
   };
   EXPECT_EQ(message_of("cpu:x86-64-v3;dot-f4=widen"),
-            "target option `dot-f4=widen` is unknown; there are dot-bf16, dot-i8");
+            "target option `dot-f4=widen` is unknown; there are dot-bf16, dot-i8, sve");
   EXPECT_EQ(message_of("cpu:x86-64-v3;dot-i8=fast"),
             "target option `dot-i8`: `fast` is unknown; there are widen, vnni, amx");
   EXPECT_EQ(message_of("cpu:x86-64-v3;dot-i8=vnni"), "target option `dot-i8=vnni`: the CPU has no such instruction");
   EXPECT_EQ(message_of("cpu:x86-64-v3;dot-i8=widen;dot-bf16=widen"), "compiled");
+  EXPECT_EQ(message_of("cpu:neoverse-v1;sve=384"), "target option `sve`: `384` is unknown; there are 128, 256, 512");
+  EXPECT_EQ(message_of("cpu:neoverse-n1;sve=256"), "target option `sve=256`: the CPU has no such instruction");
+  EXPECT_EQ(message_of("cpu:neoverse-v2;sve=256;dot-i8=widen"), "compiled");
 }
 
 std::string assembly(ElementType type, const std::string& target) {

@@ -84,7 +84,8 @@ void Nest::unroll_narrow() {
 }
 
 int Nest::most_lanes(int most) const {
-  const int native = ctx.target.vector_bytes / 4;
+  // LLVM 22 makes what it has no instruction for of 16 lanes, seven elements apart, of scalable vectors of 512 bits.
+  const int native = (ctx.target.sve_bits > 256 ? 32 : ctx.target.vector_bytes) / 4;
   return is_narrow() ? std::max(native, most / static_cast<int>(std::bit_ceil(points_.size()))) : most;
 }
 

@@ -39,9 +39,17 @@ struct CpuUnits {
   bool f16_conversions = false;
   bool f16_arithmetic = false;  // of AArch64; that of x86 is left alone (docs/inside/llvm.md)
   bool atomics = false;         // of memory, of AArch64 (LSE)
-  bool scalable = false;        // vectors, of AArch64 (SVE)
+  // Of AArch64's scalable vectors (SVE), for which code is made: 0 there are none, 128 code runs at any length, as it
+  // takes no more of them than that, 256 and 512 at this one alone.
+  int sve_bits = 0;
   DotUnit bf16 = DotUnit::kWiden, bytes = DotUnit::kWiden;
 };
+// The lengths of scalable vectors that there is code for. Another one, in bits, runs that of 128.
+inline constexpr int kSveBits[] = {128, 256, 512};
+// Of features by their names in targets.def; 0 without SVE.
+int sve_bits(std::span<const std::string> features);
+// What the CPU of this name is built with; 128 where the table has no such row.
+int usual_sve_bits(std::string_view cpu);
 // Of a CPU with these features, which multiplies by what such CPUs are taken to do best.
 CpuUnits cpu_units(Family family, std::span<const std::string> features);
 

@@ -31,7 +31,27 @@ uint32_t number_from(const char* variable, uint32_t otherwise) {
   return text ? static_cast<uint32_t>(std::strtoul(text, nullptr, 10)) : otherwise;
 }
 
-class OnAarch64 : public testing::TestWithParam<const char*> {
+random_kernel::Options supported_options() {
+  random_kernel::Options options;
+  options.allowed = [](const dsl::Kernel& kernel, const dsl::Op& op) {
+    dsl::Kernel one;
+    one.options = kernel.options;
+    one.values = kernel.values;
+    one.body.ops = {op};
+    return codegen::check_supported(one, {.family = target::Family::kAarch64}, "cpu").ok();
+  };
+  return options;
+}
+
+struct Machine {
+  const char* name;        // of the test
+  const char* target;      // of the code
+  const char* cpu;         // that the emulator is
+  int sve_bits;            // which that has
+  const char* needs = "";  // what code for one length alone asks of its host
+};
+
+class OnAarch64 : public testing::TestWithParam<Machine> {
  protected:
   void SetUp() override {
     if (*kQemu == 0) GTEST_SKIP() << "qemu-aarch64 is not installed (Debian: qemu-user)";
@@ -46,15 +66,15 @@ class OnAarch64 : public testing::TestWithParam<const char*> {
     if (!directory_.empty()) std::filesystem::remove_all(directory_);
   }
 
-  Result<Artifact> compiled(const Case& test) const {
-    auto request = dsl::encode_request({test.kernel, GetParam(), test.config, test.facts});
+  Result<Artifact> compiled(const Case& test, const char* emit = "so") const {
+    auto request = dsl::encode_request({test.kernel, GetParam().target, test.config, test.facts, emit});
     if (!request) return request.error();
     return codegen::compile(request->canonical, request->debug, {});
   }
 
   // The arguments after the emulator ran the case.
-  Result<std::vector<Input>> emulated(const Case& test) const {
-    auto artifact = compiled(test);
+  Result<std::vector<Input>> emulated(const Case& test, const char* emit = "so") const {
+    auto artifact = compiled(test, emit);
     if (!artifact) return artifact.error();
     auto kernel = random_kernel::instantiated(test);
     if (!kernel) return kernel.error();
@@ -65,15 +85,35 @@ class OnAarch64 : public testing::TestWithParam<const char*> {
         .write(reinterpret_cast<const char*>(artifact->code.data()),
                static_cast<std::streamsize>(artifact->code.size()));
     write_case(launch, *kernel, artifact->metadata, *grid, test.inputs);
-    const std::string command = std::string(kQemu) + " -L " + kSysroot + " " + kRunner + " " + code + " " +
-                                artifact->metadata.entry + " " + launch + " 2>&1";
+    auto output = runner_says(code + " " + artifact->metadata.entry + " " + launch);
+    if (!output) return output.error();
+    return read_buffers(launch, test.inputs);
+  }
+
+  Result<std::string> runner_says(const std::string& arguments) const {
+    const std::string command =
+        std::string(kQemu) + " -cpu " + GetParam().cpu + " -L " + kSysroot + " " + kRunner + " " + arguments + " 2>&1";
     FILE* pipe = ::popen(command.c_str(), "r");
     std::string output;
     for (int c; pipe != nullptr && (c = std::fgetc(pipe)) != EOF;) output += static_cast<char>(c);
     const int status = pipe != nullptr ? ::pclose(pipe) : -1;
-    if (status != 0)
-      return internal_error("the emulated runner ended with status " + std::to_string(status) + ": " + output);
-    return read_buffers(launch, test.inputs);
+    if (status == 0) return output;
+    return internal_error("the emulated runner ended with status " + std::to_string(status) + ": " + output);
+  }
+
+  // Of the random kernel of a seed with the interpreter; some are of the quick form.
+  void expect_agreement(uint32_t seed) const {
+    auto wrong = [&](const Case& test) -> std::string {
+      auto expected = random_kernel::interpreted(test);
+      if (!expected) return "";
+      auto actual = emulated(test, seed % 4 == 0 ? "quick" : "so");
+      return actual ? random_kernel::differences(test, *actual, *expected) : actual.error().message;
+    };
+    const Case test = random_kernel::generate(seed, supported_options());
+    if (wrong(test).empty()) return;
+    const Case small =
+        random_kernel::shrink(test, [&](const Case& candidate) { return !wrong(candidate).empty(); }, {100, true});
+    ADD_FAILURE() << "seed " << seed << ": " << wrong(small) << "\n" << random_kernel::reproducer(small);
   }
 
  private:
@@ -109,35 +149,14 @@ class OnAarch64 : public testing::TestWithParam<const char*> {
   std::filesystem::path directory_;
 };
 
-random_kernel::Options supported_options() {
-  random_kernel::Options options;
-  options.allowed = [](const dsl::Kernel& kernel, const dsl::Op& op) {
-    dsl::Kernel one;
-    one.options = kernel.options;
-    one.values = kernel.values;
-    one.body.ops = {op};
-    return codegen::check_supported(one, {.family = target::Family::kAarch64}, "cpu").ok();
-  };
-  return options;
-}
-
 TEST_P(OnAarch64, RandomKernelsAgreeWithTheInterpreter) {
   const uint32_t count = number_from("KILN_AARCH64_KERNELS", 25), first = number_from("KILN_RANDOM_SEED", 1);
-  auto wrong = [&](const Case& test) -> std::string {
-    auto expected = random_kernel::interpreted(test);
-    if (!expected) return "";
-    auto actual = emulated(test);
-    return actual ? random_kernel::differences(test, *actual, *expected) : actual.error().message;
-  };
-  for (uint32_t seed = first; seed < first + count; ++seed) {
-    const Case test = random_kernel::generate(seed, supported_options());
-    const std::string difference = wrong(test);
-    if (difference.empty()) continue;
-    const Case small =
-        random_kernel::shrink(test, [&](const Case& candidate) { return !wrong(candidate).empty(); }, {100, true});
-    ADD_FAILURE() << "seed " << seed << ": " << wrong(small) << "\n" << random_kernel::reproducer(small);
-    return;
-  }
+  for (uint32_t seed = first; seed < first + count && !HasFailure(); ++seed) expect_agreement(seed);
+}
+
+// Integers that are gathered and extended; 16 lanes that lie seven elements apart.
+TEST_P(OnAarch64, SeedsThatFoundBugs) {
+  for (uint32_t seed : {1023, 1078, 5190}) expect_agreement(seed);
 }
 
 // Elements of f32 in [-2, 2).
@@ -201,9 +220,34 @@ TEST_P(OnAarch64, MetadataNamesTheArchitecture) {
   EXPECT_EQ(artifact->metadata.needs->architecture, "aarch64");
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, OnAarch64, testing::Values("cpu:aarch64", "cpu:neoverse-n1"), [](const auto& info) {
-  return std::string(info.param) == "cpu:aarch64" ? "generic" : "neoverse_n1";
-});
+// Code for vectors of one length is for machines that have it, and the launcher's question finds it out.
+TEST_P(OnAarch64, CodeForOneLengthAsksForIt) {
+  const Case test{**dsl::library_kernels().back().ir, {}, {}, {}};
+  auto artifact = compiled(test);
+  ASSERT_TRUE(artifact.ok()) << artifact.error().message;
+  std::string lengths;
+  for (const std::string& feature : artifact->metadata.needs->features) {
+    if (feature.starts_with("sve") && feature != "sve" && feature != "sve2") lengths += feature;
+  }
+  EXPECT_EQ(lengths, GetParam().needs);
+  auto said = runner_says("--sve-bits");
+  ASSERT_TRUE(said.ok()) << said.error().message;
+  EXPECT_EQ(*said, std::to_string(GetParam().sve_bits) + "\n");
+}
+
+// Code for scalable vectors of 256 and 512 bits, and of 128, which runs whatever their length is.
+constexpr Machine kMachines[] = {
+    {"generic", "cpu:aarch64", "cortex-a53", 0},
+    {"neoverse_n1", "cpu:neoverse-n1", "neoverse-n1", 0},
+    {"neoverse_v2", "cpu:neoverse-v2", "max,sve128=on", 128},
+    {"any_length", "cpu:neoverse-v1;sve=128", "max,sve512=on", 512},
+    {"neoverse_v1", "cpu:neoverse-v1", "max,sve256=on", 256, "sve256"},
+    {"a64fx", "cpu:a64fx", "a64fx", 512, "sve512"},
+    {"sve2_of_256", "cpu:neoverse-v2;sve=256", "max,sve256=on", 256, "sve256"},
+    {"sve2_of_512", "cpu:neoverse-v2;sve=512", "max,sve512=on", 512, "sve512"},
+};
+INSTANTIATE_TEST_SUITE_P(Targets, OnAarch64, testing::ValuesIn(kMachines),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace kiln::test

@@ -1,13 +1,14 @@
-/* Runs one compiled kernel: runner KERNEL.so ENTRY CASE. The case holds the launch, and is overwritten with the buffers
- * as the kernel leaves them. Written by qemu_test.cpp, in the byte order of both machines: u64 parameter bytes, scratch
- * bytes, workspace bytes, grid x, y, z, arguments an argument: u64 offset, u64 size in the parameter block, u64 bytes
- * of its buffer (0: a scalar), u64 bits; the buffer */
+/* Runs one compiled kernel: runner KERNEL.so ENTRY CASE. Or says how long scalable vectors are: runner --sve-bits. The
+ * case holds the launch, and is overwritten with the buffers as the kernel leaves them. Written by qemu_test.cpp, in
+ * the byte order of both machines: u64 parameter bytes, scratch bytes, workspace bytes, grid x, y, z, arguments an
+ * argument: u64 offset, u64 size in the parameter block, u64 bytes of its buffer (0: a scalar), u64 bits; the buffer */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kiln/abi/cpu_abi.h"
+#include "kiln/abi/sve_length.h"
 
 enum { kMaxArguments = 1024 };
 
@@ -37,6 +38,7 @@ static int read_case(const char* path, uint64_t header[7], struct argument* argu
 int main(int argc, char** argv) {
   uint64_t header[7];
   static struct argument arguments[kMaxArguments];
+  if (argc == 2 && strcmp(argv[1], "--sve-bits") == 0) return printf("%d\n", kiln_sve_bits()) < 0;
   if (argc != 4 || !read_case(argv[3], header, arguments)) return fail("bad arguments or case");
   void* library = dlopen(argv[1], RTLD_NOW);
   if (!library) return fail(dlerror());
