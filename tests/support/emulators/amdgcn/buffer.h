@@ -10,7 +10,7 @@ namespace kiln::amdgcn_emulator {
 struct BufferResource {
   uint64_t base = 0;
   uint32_t stride = 0;
-  uint32_t records = 0;
+  uint64_t records = 0;
   bool swizzled = false;
   bool add_lane = false;  // the lane is part of the index
   uint32_t element_bytes = 4;

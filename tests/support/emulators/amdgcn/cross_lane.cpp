@@ -1,6 +1,8 @@
 // Data that moves between lanes: DPP, v_readlane and its relatives, v_permlane.
 #include "cross_lane.h"
 
+#include <algorithm>
+
 #include "scalar.h"
 #include "vector.h"
 
@@ -152,13 +154,14 @@ void swap_register_halves(Wave& wave, const Instruction& i) {
 }  // namespace
 
 void execute_pair(Wave& wave, const Instruction& instruction) {
-  Row& destination = wave.vgpr[instruction.operands[0].index];
-  Row before = destination;
+  const unsigned first = instruction.operands[0].index, count = instruction.operands[0].dwords;
+  std::array<Row, 2> before, result;
+  std::copy_n(&wave.vgpr[first], count, before.begin());
   instruction.first_execute(wave, instruction);
-  Row result = destination;
-  destination = before;
+  std::copy_n(&wave.vgpr[first], count, result.begin());
+  std::copy_n(before.begin(), count, &wave.vgpr[first]);
   instruction.second->execute(wave, *instruction.second);
-  destination = result;
+  std::copy_n(result.begin(), count, &wave.vgpr[first]);
 }
 
 void add_cross_lane(Table& table) {

@@ -1,6 +1,7 @@
 // Decodes the text of a code object; see decode.h.
 #include "decode.h"
 
+#include <algorithm>
 #include <charconv>
 #include <string_view>
 #include <vector>
@@ -90,6 +91,7 @@ constexpr NamedRegister kNamed[] = {
     {"src_shared_base", OperandKind::kSpecial, static_cast<uint16_t>(Special::kSharedBase), 2},
     {"src_shared_limit", OperandKind::kSpecial, static_cast<uint16_t>(Special::kSharedLimit), 2},
     {"src_private_base", OperandKind::kSpecial, static_cast<uint16_t>(Special::kPrivateBase), 2},
+    {"src_flat_scratch_base_lo", OperandKind::kSpecial, static_cast<uint16_t>(Special::kPrivateBase), 2},
     {"src_private_limit", OperandKind::kSpecial, static_cast<uint16_t>(Special::kPrivateLimit), 2},
 };
 
@@ -132,8 +134,8 @@ bool parse_number(Text text, Operand& operand) {
     std::from_chars(text.data(), text.data() + text.size(), operand.number);
     return true;
   }
-  operand.literal = digits.starts_with("0x");
   operand.integer = static_cast<uint64_t>(integer_of(text));
+  operand.literal = digits.starts_with("0x") && operand.integer >> 32 == 0;
   return true;
 }
 
@@ -165,7 +167,10 @@ Operand parse_operand(Text text) {
     }
   // So LLVM 22 writes a number of 32 bits that could have been one of the few which need no room of their own.
   if (text.starts_with("lit(")) text = inside(text.substr(3));
+  const bool is_whole = take_prefix(text, "lit64");  // 64 bits that 32 could have said
+  if (is_whole) text = inside(text);
   if (!parse_number(text, operand)) parse_numbered(text, operand);
+  if (is_whole) operand.literal = false;
   return operand;
 }
 
@@ -237,6 +242,12 @@ bool parse_sdwa(Text name, Text value, Instruction& instruction) {
   return true;
 }
 
+// The kinds of numbers, as the instruction numbers them.
+uint8_t matrix_kind_of(Text text) {
+  constexpr Text names[] = {"MATRIX_FMT_FP8", "MATRIX_FMT_BF8", "MATRIX_FMT_FP6", "MATRIX_FMT_BF6", "MATRIX_FMT_FP4"};
+  return static_cast<uint8_t>(std::find(std::begin(names), std::end(names), text) - std::begin(names));
+}
+
 void parse_modifier(Text word, Instruction& instruction) {
   size_t colon = word.find(':');
   Text name = word.substr(0, colon);
@@ -260,6 +271,11 @@ void parse_modifier(Text word, Instruction& instruction) {
   if (name == "cbsz") instruction.broadcast_size = static_cast<uint8_t>(integer_of(value));
   if (name == "abid") instruction.broadcast_block = static_cast<uint8_t>(integer_of(value));
   if (name == "blgp") instruction.b_permutation = static_cast<uint8_t>(integer_of(value));
+  if (name == "scale_offset") instruction.scale_offset = true;
+  if (name == "matrix_a_fmt") instruction.a_kind = matrix_kind_of(value);
+  if (name == "matrix_b_fmt") instruction.b_kind = matrix_kind_of(value);
+  if (name == "matrix_a_scale" && value == "MATRIX_SCALE_ROW1") instruction.scale_rows |= 1;
+  if (name == "matrix_b_scale" && value == "MATRIX_SCALE_ROW1") instruction.scale_rows |= 2;
 }
 
 // The encoding's suffix is no part of the operation's name.
@@ -272,6 +288,20 @@ std::string without_suffix(Text mnemonic) {
   std::string name(mnemonic);
   if (name.starts_with("v_dual_")) name.erase(2, 5);
   return name;
+}
+
+// Of gfx1250's registers from 256 on an instruction says the lowest eight bits, and s_set_vgpr_msb the others; the
+// disassembler keeps account of that, and writes "v0 /*v256*/".
+std::string with_whole_numbers(Text line) {
+  std::string out;
+  for (size_t begin = line.find(" /*"); begin != Text::npos; begin = line.find(" /*")) {
+    const size_t end = line.find("*/", begin);
+    const size_t before = line.find_last_not_of("abcdefghijklmnopqrstuvwxyz0123456789[]:", begin - 1);
+    out += line.substr(0, before == Text::npos ? 0 : before + 1);
+    out += line.substr(begin + 3, end - begin - 3);
+    line.remove_prefix(end + 2);
+  }
+  return out.append(line);
 }
 
 // Modifiers of which the printer leaves the default out.
@@ -332,7 +362,8 @@ bool is_known(const Instruction& instruction) { return instruction.execute != un
 
 Instruction decode_line(LoadedCode& code, const std::string& line) {
   Instruction instruction;
-  Text rest = line;
+  const std::string whole = with_whole_numbers(line);
+  Text rest = whole;
   size_t end = std::min(rest.find_first_of(" \t"), rest.size());
   code.texts.push_back({without_suffix(rest.substr(0, end)), line});
   instruction.name = &code.texts.back();
@@ -364,6 +395,7 @@ Processor processor_of(const std::string& name) {
   processor.fnuz = name.starts_with("gfx94");
   processor.gfx940 = processor.fnuz || name.starts_with("gfx95");
   processor.gfx90a = processor.gfx940 || name == "gfx90a";
+  processor.gfx1250 = name.starts_with("gfx125");
   processor.packed_work_items = processor.gfx90a || processor.generation >= Generation::kGfx11;
   return processor;
 }
@@ -373,6 +405,7 @@ Result<void> decode_text(LoadedCode& code, uint64_t bytes, bool wave64) {
   if (!disassembler) return disassembler.error();
   const auto* text = reinterpret_cast<const uint8_t*>(code.text_begin);
   std::vector<size_t> pairs;  // of VOPD, by the index of the instruction
+  uint8_t high_registers = 0;
   code.instruction_at.assign(bytes / 4, UINT32_MAX);
   for (uint64_t at = 0; at < bytes;) {
     Disassembler::Printed printed = disassembler->print({text + at, bytes - at}, code.text_begin + at);
@@ -381,6 +414,8 @@ Result<void> decode_text(LoadedCode& code, uint64_t bytes, bool wave64) {
     instruction.address = code.text_begin + at;
     instruction.bytes = static_cast<uint8_t>(printed.bytes ? printed.bytes : 4);
     std::memcpy(&instruction.encoding, text + at, sizeof instruction.encoding);
+    instruction.high_registers = high_registers;
+    if (instruction.name->mnemonic == "s_set_vgpr_msb") high_registers = static_cast<uint8_t>(instruction.encoding);
     if (pair != std::string::npos) {
       pairs.push_back(code.instructions.size());
       code.seconds.push_back(decode_line(code, printed.text.substr(pair + 4)));

@@ -7,6 +7,7 @@
 #include <llvm/MC/MCDisassembler/MCDisassembler.h>
 #include <llvm/MC/MCInst.h>
 #include <llvm/MC/MCInstPrinter.h>
+#include <llvm/MC/MCInstrAnalysis.h>
 #include <llvm/MC/MCInstrInfo.h>
 #include <llvm/MC/MCRegisterInfo.h>
 #include <llvm/MC/MCSubtargetInfo.h>
@@ -29,6 +30,7 @@ struct Disassembler::State {
   llvm::MCTargetOptions options;
   std::unique_ptr<llvm::MCAsmInfo> assembly;
   std::unique_ptr<llvm::MCInstrInfo> instructions;
+  std::unique_ptr<llvm::MCInstrAnalysis> analysis;  // remembers s_set_vgpr_msb, for the printer
   std::unique_ptr<llvm::MCSubtargetInfo> subtarget;
   std::unique_ptr<llvm::MCContext> context;
   std::unique_ptr<llvm::MCDisassembler> disassembler;
@@ -63,6 +65,8 @@ Result<Disassembler> Disassembler::create(const std::string& processor, bool wav
       target->createMCInstPrinter(llvm::Triple(triple), 0, *state->assembly, *state->instructions, *state->registers));
   if (!state->disassembler || !state->printer)
     return internal_error("amdgcn emulator: LLVM has no disassembler for " + processor);
+  state->analysis.reset(target->createMCInstrAnalysis(state->instructions.get()));
+  state->printer->setMCInstrAnalysis(state->analysis.get());
   return Disassembler(std::move(state));
 }
 
@@ -76,6 +80,7 @@ Disassembler::Printed Disassembler::print(std::span<const uint8_t> bytes, uint64
   result.bytes = static_cast<unsigned>(size);
   llvm::raw_string_ostream out(result.text);
   state_->printer->printInst(&instruction, address, "", *state_->subtarget, out);
+  state_->analysis->updateState(instruction, address);
   result.text = llvm::StringRef(result.text).trim().str();
   return result;
 }

@@ -33,7 +33,7 @@ struct Operand {
   bool high = false;         // the upper half of a 16-bit operand, by op_sel or by name (v0.h)
   Select select = Select::kDword;
   bool number_is_float = false;  // of a constant: written as a floating-point number
-  bool literal = false;          // of a constant: 32 bits that follow the instruction
+  bool literal = false;          // of a constant: 32 bits that follow the instruction, of 64 that are wanted
   uint64_t integer = 0;
   double number = 0;
 
@@ -101,9 +101,14 @@ struct Instruction {
   bool idxen = false;           //
   bool returns = false;         // an atomic that returns what was there
   bool to_lds = false;          //
+  bool scale_offset = false;    // the offset in a register counts what is moved, not bytes
+  uint8_t high_registers = 0;   // what s_set_vgpr_msb before it chose
   uint8_t broadcast_size = 0;   // cbsz
   uint8_t broadcast_block = 0;  // abid
   uint8_t b_permutation = 0;    // blgp
+  uint8_t a_kind = 0;           // matrix_a_fmt
+  uint8_t b_kind = 0;           //
+  uint8_t scale_rows = 0;       // bit 0, 1: matrix_a_scale, matrix_b_scale of the upper lanes
   uint8_t truth_table = 0;      // bitop3
   uint32_t encoding = 0;        // the first dword
   uint64_t address = 0;

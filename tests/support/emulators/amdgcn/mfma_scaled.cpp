@@ -6,7 +6,6 @@
 // k; of 6 and 4 bits it has k = 32 g … 32 g + 31. Lane i + M g has the scale of row i for k = 32 g … 32 g + 31, in the
 // byte that op_sel and op_sel_hi number. D is as of all others of M rows. The sum of all products and C is rounded
 // once.
-#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -20,39 +19,11 @@ namespace kiln::amdgcn_emulator {
 namespace {
 
 constexpr unsigned kBlock = 32;
-constexpr SmallFormat kFp6{2, 3, 1, false, false}, kBf6{3, 2, 3, false, false}, kFp4{2, 1, 1, false, false};
 
 struct Shape {
   unsigned m, k;
   unsigned groups() const { return 64 / m; }
 };
-
-// The kinds that cbsz and blgp number.
-unsigned bits_of(unsigned kind) { return kind <= 1 ? 8 : kind <= 3 ? 6 : 4; }
-
-// Every code is a number.
-double decode_finite(uint32_t bits, const SmallFormat& format) {
-  const auto fraction = static_cast<int>(bits & ((1u << format.mantissa_bits) - 1));
-  const auto exponent = static_cast<int>(bits >> format.mantissa_bits & ((1u << format.exponent_bits) - 1));
-  const int whole = exponent == 0 ? 0 : 1 << format.mantissa_bits;
-  const double magnitude = std::ldexp(whole + fraction, std::max(exponent, 1) - format.bias - format.mantissa_bits);
-  return bits >> (format.mantissa_bits + format.exponent_bits) & 1 ? -magnitude : magnitude;
-}
-
-double decode(uint32_t bits, unsigned kind) {
-  switch (kind) {
-    case 0:
-      return decode_small(bits, kFp8);
-    case 1:
-      return decode_small(bits, kBf8);
-    case 2:
-      return decode_finite(bits, kFp6);
-    case 3:
-      return decode_finite(bits, kBf6);
-    default:
-      return decode_finite(bits, kFp4);
-  }
-}
 
 uint32_t raw(const Wave& wave, const Operand& operand, unsigned lane, unsigned index, unsigned bits) {
   const unsigned at = index * bits;
@@ -74,13 +45,13 @@ double scale_of(const Wave& wave, const Instruction& instruction, unsigned numbe
 // A as [row][k], or B as [column][k], scaled.
 std::vector<double> gather(const Wave& wave, const Instruction& instruction, const Shape& s, unsigned number,
                            bool is_scaled) {
-  const unsigned kind = number == 0 ? instruction.broadcast_size : instruction.b_permutation, bits = bits_of(kind);
+  const unsigned kind = number == 0 ? instruction.broadcast_size : instruction.b_permutation, bits = bits_of_kind(kind);
   std::vector<double> out(size_t{s.m} * s.k);
   for (unsigned lane = 0; lane < 64; ++lane) {
     const unsigned row = lane % s.m, group = lane / s.m;
     for (unsigned j = 0; j < kBlock; ++j) {
       const unsigned k = bits != 8 ? kBlock * group + j : j / 16 * (s.k / 2) + 16 * group + j % 16;
-      double value = decode(raw(wave, instruction.operands[1 + number], lane, j, bits), kind);
+      double value = decode_kind(raw(wave, instruction.operands[1 + number], lane, j, bits), kind);
       if (is_scaled) value *= scale_of(wave, instruction, number, row + s.m * (k / kBlock));
       out[size_t{row} * s.k + k] = value;
     }

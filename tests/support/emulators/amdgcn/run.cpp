@@ -10,7 +10,12 @@
 
 namespace kiln::amdgcn_emulator {
 
-void Wave::jump(uint64_t address) { next = code->find(address); }
+void Wave::jump(uint64_t address) {
+  next = code->find(address);
+  // Numbers of registers are decoded in the order of the text, which the wave now leaves.
+  if ((instruction && instruction->high_registers) || next->high_registers)
+    fail("a jump while s_set_vgpr_msb chooses registers from 256 on");
+}
 
 std::string out_of_bounds(const char* what, uint64_t address, size_t bytes) {
   char text[64];

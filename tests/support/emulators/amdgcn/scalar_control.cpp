@@ -22,14 +22,21 @@ void add_branches(Table& table) {
   for (const char* debug :
        {"s_cbranch_cdbgsys", "s_cbranch_cdbguser", "s_cbranch_cdbgsys_or_user", "s_cbranch_cdbgsys_and_user"})
     table[debug] = [](Wave&, const Instruction&) {};
-  table["s_getpc_b64"] = [](Wave& wave, const Instruction& i) { write_scalar<U64>(wave, i.operands[0], after(i)); };
-  table["s_setpc_b64"] = [](Wave& wave, const Instruction& i) { wave.jump(read_scalar<U64>(wave, i.operands[0])); };
-  table["s_swappc_b64"] = [](Wave& wave, const Instruction& i) {
+  table["s_getpc_b64"] = table["s_get_pc_i64"] = [](Wave& wave, const Instruction& i) {
+    write_scalar<U64>(wave, i.operands[0], after(i));
+  };
+  table["s_setpc_b64"] = table["s_set_pc_i64"] = [](Wave& wave, const Instruction& i) {
+    wave.jump(read_scalar<U64>(wave, i.operands[0]));
+  };
+  table["s_add_pc_i64"] = [](Wave& wave, const Instruction& i) {
+    wave.jump(after(i) + read_scalar<U64>(wave, i.operands[0]));
+  };
+  table["s_swappc_b64"] = table["s_swap_pc_i64"] = [](Wave& wave, const Instruction& i) {
     uint64_t target = read_scalar<U64>(wave, i.operands[1]);
     write_scalar<U64>(wave, i.operands[0], after(i));
     wave.jump(target);
   };
-  table["s_call_b64"] = [](Wave& wave, const Instruction& i) {
+  table["s_call_b64"] = table["s_call_i64"] = [](Wave& wave, const Instruction& i) {
     write_scalar<U64>(wave, i.operands[0], after(i));
     branch(wave, i, true);
   };
@@ -96,6 +103,7 @@ HardwareRegister hardware_register(const Instruction& instruction) {
 
 constexpr unsigned kRegisterMode = 1;
 constexpr unsigned kRegisterBases = 15;   // SH_MEM_BASES
+constexpr unsigned kRegisterStatus = 28;  // IB_STS2, whose bits from 6 on count a cluster's workgroups: none here
 constexpr unsigned kRegisterCycles = 29;  // SHADER_CYCLES of RDNA
 
 constexpr uint32_t kMessageGetRealTime = 0x83;
@@ -107,6 +115,8 @@ void get_register(Wave& wave, const Instruction& instruction) {
     value = wave.mode;
   else if (hardware.id == kRegisterBases)
     value = static_cast<uint32_t>(kPrivateBase >> 48 | kSharedBase >> 48 << 16);
+  else if (hardware.id == kRegisterStatus && wave.processor->gfx1250)
+    value = 0;
   else if (hardware.id == kRegisterCycles && wave.processor->generation != Generation::kGfx9)
     value = static_cast<uint32_t>(wave.instructions);
   else
@@ -162,6 +172,12 @@ constexpr const char* kNoEffect[] = {
     "s_wait_loadcnt_dscnt",
     "s_wait_storecnt_dscnt",
     "s_wait_alu",
+    "s_wait_xcnt",
+    "s_wait_asynccnt",
+    "s_wait_tensorcnt",
+    "s_set_vgpr_msb",
+    "s_setprio_inc_wg",
+    "s_monitor_sleep",
     "s_delay_alu",
     "s_clause",
     "s_sleep",

@@ -7,11 +7,11 @@ namespace kiln::amdgcn_emulator {
 namespace {
 
 // The offset: an immediate, a register, or a register and `offset:`.
-uint64_t scalar_offset(const Wave& wave, const Instruction& instruction) {
+uint64_t scalar_offset(const Wave& wave, const Instruction& instruction, unsigned bytes) {
   const Operand& operand = instruction.operands[2];
   uint64_t offset = static_cast<uint64_t>(int64_t{instruction.offset});
   if (operand.kind == OperandKind::kConstant) return offset + operand.integer;
-  return offset + uniform_bits(wave, operand, Format::kBits, 32);
+  return offset + uniform_bits(wave, operand, Format::kBits, 32) * (instruction.scale_offset ? bytes : 1);
 }
 
 void write_loaded(Wave& wave, const Operand& destination, unsigned dword, uint32_t value) {
@@ -21,7 +21,7 @@ void write_loaded(Wave& wave, const Operand& destination, unsigned dword, uint32
 
 // Dwords are aligned: the address's low two bits are ignored.
 uint64_t address_of(const Wave& wave, const Instruction& instruction, unsigned bytes) {
-  const uint64_t address = wave.scalar64(instruction.operands[1].index) + scalar_offset(wave, instruction);
+  const uint64_t address = wave.scalar64(instruction.operands[1].index) + scalar_offset(wave, instruction, bytes);
   return bytes >= 4 ? address & ~uint64_t{3} : address;
 }
 
@@ -40,7 +40,7 @@ void load(Wave& wave, const Instruction& instruction, unsigned bytes, bool sign)
 // What lies outside the buffer reads 0.
 void buffer_load(Wave& wave, const Instruction& instruction, unsigned bytes, bool sign) {
   BufferResource buffer = buffer_resource(wave, instruction.operands[1].index);
-  uint64_t offset = scalar_offset(wave, instruction);
+  uint64_t offset = scalar_offset(wave, instruction, bytes);
   if (bytes >= 4) offset &= ~uint64_t{3};
   uint64_t limit = buffer.stride ? uint64_t{buffer.stride} * buffer.records : buffer.records;
   for (unsigned dword = 0; dword < (bytes + 3) / 4; ++dword) {
@@ -63,7 +63,7 @@ std::byte* writable(Wave& wave, const Instruction& instruction, unsigned bytes) 
   uint64_t address = 0;
   if constexpr (Buffer) {
     const BufferResource buffer = buffer_resource(wave, instruction.operands[1].index);
-    const uint64_t offset = scalar_offset(wave, instruction) & ~uint64_t{3};
+    const uint64_t offset = scalar_offset(wave, instruction, bytes) & ~uint64_t{3};
     const uint64_t limit = buffer.stride ? uint64_t{buffer.stride} * buffer.records : buffer.records;
     if (offset + bytes > limit) return nullptr;
     address = buffer.base + offset;

@@ -22,6 +22,7 @@ const Table& semantics() {
     add_vector_dot(filled);
     add_vector_media(filled);
     add_vector_division(filled);
+    add_vector_wide(filled);
     add_register_index(filled);
     add_cross_lane(filled);
     add_vector_memory(filled);
@@ -31,6 +32,7 @@ const Table& semantics() {
     add_mfma(filled);
     add_mfma_scaled(filled);
     add_wmma(filled);
+    add_wmma_gfx1250(filled);
     return filled;
   }();
   return table;

@@ -28,6 +28,7 @@ void add_vector_packed(Table& table);
 void add_vector_dot(Table& table);
 void add_vector_media(Table& table);
 void add_vector_division(Table& table);
+void add_vector_wide(Table& table);
 void add_register_index(Table& table);
 void add_cross_lane(Table& table);
 void add_vector_memory(Table& table);
@@ -37,6 +38,7 @@ void add_lds(Table& table);
 void add_mfma(Table& table);
 void add_mfma_scaled(Table& table);
 void add_wmma(Table& table);
+void add_wmma_gfx1250(Table& table);
 
 // Both halves of a VOPD pair: each reads before the other writes.
 void execute_pair(Wave& wave, const Instruction& instruction);

@@ -109,4 +109,31 @@ uint32_t encode_stochastic(float value, const SmallFormat& format, uint32_t nois
   return encode_small(std::copysign(magnitude, value), format, Rounding::kTowardZero, saturate);
 }
 
+unsigned bits_of_kind(unsigned kind) { return kind <= 1 ? 8 : kind <= 3 ? 6 : 4; }
+
+// Of six and four bits every code is a number.
+static double decode_finite(uint32_t bits, const SmallFormat& format) {
+  const auto fraction = static_cast<int>(bits & ((1u << format.mantissa_bits) - 1));
+  const auto exponent = static_cast<int>(bits >> format.mantissa_bits & ((1u << format.exponent_bits) - 1));
+  const int whole = exponent == 0 ? 0 : 1 << format.mantissa_bits;
+  const double magnitude = std::ldexp(whole + fraction, std::max(exponent, 1) - format.bias - format.mantissa_bits);
+  return bits >> (format.mantissa_bits + format.exponent_bits) & 1 ? -magnitude : magnitude;
+}
+
+double decode_kind(uint32_t bits, unsigned kind) {
+  constexpr SmallFormat fp6{2, 3, 1, false, false}, bf6{3, 2, 3, false, false}, fp4{2, 1, 1, false, false};
+  switch (kind) {
+    case 0:
+      return decode_small(bits, kFp8);
+    case 1:
+      return decode_small(bits, kBf8);
+    case 2:
+      return decode_finite(bits, fp6);
+    case 3:
+      return decode_finite(bits, bf6);
+    default:
+      return decode_finite(bits, fp4);
+  }
+}
+
 }  // namespace kiln::amdgcn_emulator

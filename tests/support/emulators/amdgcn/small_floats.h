@@ -34,6 +34,10 @@ uint32_t encode_small(double value, const SmallFormat& format, Rounding rounding
 // Adds the bits of `noise` below the last place and truncates.
 uint32_t encode_stochastic(float value, const SmallFormat& format, uint32_t noise, bool saturate);
 
+// The numbers of matrices of 8, 6 and 4 bits, by the kinds that instructions number: fp8, bf8, fp6, bf6, fp4.
+unsigned bits_of_kind(unsigned kind);
+double decode_kind(uint32_t bits, unsigned kind);
+
 // f16 → f32, exactly, without branches: compilers vectorise it.
 inline float half_to_float(uint32_t half) {
   uint32_t shifted = (half & 0x7fff) << 13;

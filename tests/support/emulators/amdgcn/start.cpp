@@ -97,13 +97,15 @@ std::span<Wave*> Start::workgroup(std::array<uint32_t, 3> id) {
 
 void Start::start_wave(Wave& wave) {
   const Descriptor& descriptor = kernel_.descriptor;
-  const unsigned poisoned = std::min(std::max(kernel_.kernel.vgprs, 32u), 256u);
+  const unsigned poisoned =
+      std::min(std::max(kernel_.kernel.vgprs, 32u), code_.processor.gfx1250 ? kVectorRegisters : 256u);
   for (unsigned i = 0; i < poisoned; ++i) wave.vgpr[i].fill(kPoison);
   if (code_.processor.generation == Generation::kGfx9)
     for (unsigned i = 0; i < poisoned; ++i) wave.vgpr[256 + i].fill(kPoison);
   wave.sgpr.fill(kPoison);
   wave.set_scalar64(kNull, 0);
   wave.scc = false;
+  wave.instruction = nullptr;
   wave.state = WaveState::kRunning;
   wave.mode = descriptor.rsrc1 >> 12 & 0xff;
   if (code_.processor.generation == Generation::kGfx12) {
@@ -117,7 +119,8 @@ void Start::start_wave(Wave& wave) {
   wave.set_scalar64(kExec, threads == 64 ? ~uint64_t{0} : (uint64_t{1} << threads) - 1);
   user_registers(wave);
   work_items(wave);
-  wave.jump(descriptor.entry + (descriptor.preload ? 256 : 0));
+  // What loads arguments where the firmware does not stands before the rest.
+  wave.jump(descriptor.entry + (descriptor.preload && !code_.processor.gfx1250 ? 256 : 0));
 }
 
 void Start::user_registers(Wave& wave) {

@@ -61,6 +61,12 @@ auto apply(F operation, const Wave& wave, V... values) {
     return operation(values...);
 }
 
+// A sum of at most 32 bits: it wraps, unless the instruction's `clamp` saturates it.
+template <class K>
+typename K::Value clamped_sum(const Wave& wave, typename K::Value a, typename K::Value b) {
+  return static_cast<typename K::Value>(K::encode(int64_t{a} + b, wave.instruction->clamp));
+}
+
 // Halves that are not rounded to nearest are rounded from what was computed, in software.
 template <class D>
 bool rounds_otherwise(const Wave& wave) {

@@ -14,7 +14,7 @@ void run_atomic(Wave& wave, const Instruction& instruction) {
   const unsigned address = returns ? 1 : 0;
   const Operand& data = instruction.operands[address + 1];
   const unsigned dwords = form.bytes / 4;
-  const Addresses addresses = memory_addresses(wave, instruction, address, address + 2);
+  const Addresses addresses = memory_addresses(wave, instruction, address, address + 2, instruction.atomic->bytes);
   for (uint64_t mask = wave.exec(); mask; mask &= mask - 1) {
     auto lane = static_cast<unsigned>(std::countr_zero(mask));
     if (!is_aligned(wave, addresses[lane], form.bytes, lane)) return;

@@ -206,7 +206,7 @@ void choose_bits(Wave& wave, const Instruction& instruction) {
 }  // namespace
 
 void add_vector_integer(Table& table) {
-  table["v_bitop3_b32"] = choose_bits<U32>;
+  table["v_bitop3_b32"] = table["v_bitop2_b32"] = choose_bits<U32>;  // a third source that is missing is 0
   table["v_bitop3_b16"] = choose_bits<U16>;
   add_arithmetic(table);
   add_three_way<U32>(table, "u32");

@@ -1,7 +1,8 @@
 // Flat, global and scratch loads and stores.
 //
-// A lane's address is a 64-bit VGPR pair, or an SGPR pair plus a 32-bit VGPR; flat addresses in an aperture name LDS or
-// private memory. Private memory is interleaved by dwords over the lanes, so accesses go dword by dword.
+// A lane's address is a 64-bit VGPR pair, or an SGPR pair plus a 32-bit VGPR, which has a sign on gfx1250 and may count
+// elements there; flat addresses in an aperture name LDS or private memory. Private memory is interleaved by dwords
+// over the lanes, so accesses go dword by dword.
 #include "vector_memory.h"
 
 #include "buffer.h"
@@ -16,7 +17,8 @@ enum class Space : uint8_t { kFlat, kGlobal, kScratch };
 // Where a value of less than a dword goes in its register.
 enum class Extension : uint8_t { kNone, kLowHalf, kHighHalf };
 
-Addresses addresses_of(const Wave& wave, const Instruction& instruction, Space space, unsigned vaddr, unsigned saddr) {
+Addresses addresses_of(const Wave& wave, const Instruction& instruction, Space space, unsigned vaddr, unsigned saddr,
+                       unsigned bytes) {
   const Operand& vector = instruction.operands[vaddr];
   const Operand& scalar = instruction.operands[saddr];
   const bool has_scalar =
@@ -25,8 +27,14 @@ Addresses addresses_of(const Wave& wave, const Instruction& instruction, Space s
   if (has_scalar) base += space == Space::kScratch ? wave.sgpr[scalar.index] : wave.scalar64(scalar.index);
   Addresses addresses;
   addresses.fill(base);
+  const bool is_signed = wave.processor->gfx1250 && has_scalar && space != Space::kScratch;
+  const uint64_t scale = instruction.scale_offset ? bytes : 1;
   if (vector.kind == OperandKind::kVgpr)
-    for (unsigned lane = 0; lane < kMaxLanes; ++lane) addresses[lane] += wave.vgpr[vector.index][lane];
+    for (unsigned lane = 0; lane < kMaxLanes; ++lane) {
+      const uint32_t offset = wave.vgpr[vector.index][lane];
+      const int64_t extended = is_signed ? int64_t{static_cast<int32_t>(offset)} : int64_t{offset};
+      addresses[lane] += static_cast<uint64_t>(extended) * scale;
+    }
   if (vector.kind == OperandKind::kVgpr && vector.dwords == 2)
     for (unsigned lane = 0; lane < kMaxLanes; ++lane)
       addresses[lane] += uint64_t{wave.vgpr[vector.index + 1][lane]} << 32;
@@ -36,6 +44,12 @@ Addresses addresses_of(const Wave& wave, const Instruction& instruction, Space s
 // LDS and private memory by flat addresses, and what is nowhere.
 bool access_aperture(Wave& wave, Space space, uint64_t address, unsigned lane, std::byte* data, size_t bytes,
                      bool write) {
+  if (wave.processor->gfx1250 && space == Space::kFlat) {
+    // An address in private memory says whose it is.
+    constexpr unsigned kLaneShift = 52;
+    if (address >> kLaneShift) lane = static_cast<unsigned>(address >> kLaneShift) % wave.lanes;
+    address &= (uint64_t{1} << kLaneShift) - 1;
+  }
   const uint64_t aperture = address & kApertureMask;
   const uint64_t offset = address & 0xffffffff;
   if (space == Space::kScratch || (space == Space::kFlat && aperture == kPrivateBase)) {
@@ -72,7 +86,7 @@ uint32_t extended(uint32_t value) {
 template <Space S, unsigned Bytes, Extension E, bool Sign>
 void load(Wave& wave, const Instruction& instruction) {
   const Operand& destination = instruction.operands[0];
-  const Addresses addresses = addresses_of(wave, instruction, S, 1, 2);
+  const Addresses addresses = addresses_of(wave, instruction, S, 1, 2, Bytes);
   if constexpr (S != Space::kScratch && Bytes >= 4) {
     if (in_one_range(wave, addresses, Bytes, false)) [[likely]]
       return load_dwords<Bytes / 4>(wave, destination.index,
@@ -95,7 +109,7 @@ void load(Wave& wave, const Instruction& instruction) {
 template <Space S, unsigned Bytes, Extension E>
 void store(Wave& wave, const Instruction& instruction) {
   const Operand& source = instruction.operands[1];
-  const Addresses addresses = addresses_of(wave, instruction, S, 0, 2);
+  const Addresses addresses = addresses_of(wave, instruction, S, 0, 2, Bytes);
   if constexpr (S != Space::kScratch && Bytes >= 4) {
     if (in_one_range(wave, addresses, Bytes, true)) [[likely]]
       return store_dwords<Bytes / 4>(wave, source.index,
@@ -133,7 +147,7 @@ void access_by_lane(Wave& wave, const Instruction& instruction) {
 // *_load_lds_*: every lane's data goes to LDS at M0 + offset + lane * 4.
 template <Space S, unsigned Bytes, bool Sign>
 void load_to_lds(Wave& wave, const Instruction& instruction) {
-  const Addresses addresses = addresses_of(wave, instruction, S, 0, 1);
+  const Addresses addresses = addresses_of(wave, instruction, S, 0, 1, Bytes);
   for (uint64_t mask = wave.exec(); mask; mask &= mask - 1) {
     auto lane = static_cast<unsigned>(std::countr_zero(mask));
     uint32_t data = 0;
@@ -209,8 +223,9 @@ bool private_access(Wave& wave, unsigned lane, uint64_t offset, std::byte* data,
   return true;
 }
 
-Addresses memory_addresses(const Wave& wave, const Instruction& instruction, unsigned vaddr, unsigned saddr) {
-  return addresses_of(wave, instruction, Space::kGlobal, vaddr, saddr);
+Addresses memory_addresses(const Wave& wave, const Instruction& instruction, unsigned vaddr, unsigned saddr,
+                           unsigned bytes) {
+  return addresses_of(wave, instruction, Space::kGlobal, vaddr, saddr, bytes);
 }
 
 std::byte* atomic_memory(Wave& wave, const Instruction& instruction, uint64_t at, unsigned lane, size_t bytes) {

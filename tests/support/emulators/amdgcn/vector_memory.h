@@ -41,8 +41,9 @@ void store_dwords(Wave& wave, unsigned first, At at) {
 // Whether one range of memory holds what all active lanes access: then no lane needs a look of its own.
 bool in_one_range(Wave& wave, const Addresses& addresses, unsigned bytes, bool write);
 
-// Where the lanes of a flat or global instruction go; `vaddr` and `saddr` are the operands' positions.
-Addresses memory_addresses(const Wave& wave, const Instruction& instruction, unsigned vaddr, unsigned saddr);
+// Where the lanes of a flat or global instruction on so many bytes go; `vaddr` and `saddr` are the operands' positions.
+Addresses memory_addresses(const Wave& wave, const Instruction& instruction, unsigned vaddr, unsigned saddr,
+                           unsigned bytes);
 
 // The bytes at a lane's address that an atomic may change; null (and a fault) where there are none.
 std::byte* atomic_memory(Wave& wave, const Instruction& instruction, uint64_t address, unsigned lane, size_t bytes);

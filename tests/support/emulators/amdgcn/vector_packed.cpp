@@ -136,7 +136,8 @@ void move_pair(Wave& wave, const Instruction& instruction) {
   store<U32>(wave, one, 0, results[1]);
 }
 
-// A source of the mixed fma: f32, or the half that op_sel chooses where op_sel_hi says f16.
+// A source of the mixed fma: f32, or the half that op_sel chooses where op_sel_hi says f16 (of gfx1250: or bf16).
+template <class K>
 void fetch_mixed(Wave& wave, const Instruction& instruction, unsigned index, std::array<float, kMaxLanes>& values) {
   const unsigned source = index - 1;
   const bool half = instruction.op_sel_hi >> source & 1;
@@ -149,23 +150,23 @@ void fetch_mixed(Wave& wave, const Instruction& instruction, unsigned index, std
     for (unsigned lane = 0; lane < kMaxLanes; ++lane) values[lane] = F32::decode(row[lane]);
     return;
   }
-  const uint32_t* row = fetch_packed(wave, instruction, index, Format::kF16, buffer);
+  const uint32_t* row = fetch_packed(wave, instruction, index, K::format, buffer);
   const unsigned shift = instruction.op_sel >> source & 1 ? 16 : 0;
   for (unsigned lane = 0; lane < kMaxLanes; ++lane) {
     uint32_t bits = row[lane] >> shift & 0xffff;
     if (operand.absolute) bits &= 0x7fff;
     if (operand.negate) bits ^= 0x8000;
-    values[lane] = half_to_float(bits);
+    values[lane] = K::decode(bits);
   }
 }
 
 enum class MixedResult : uint8_t { kFloat, kLow, kHigh };
 
-template <MixedResult R>
+template <class K, MixedResult R>
 void run_mixed(Wave& wave, const Instruction& instruction) {
   begin_vector(wave, instruction);
   std::array<std::array<float, kMaxLanes>, 3> values;
-  for (unsigned source = 0; source < 3; ++source) fetch_mixed(wave, instruction, 1 + source, values[source]);
+  for (unsigned source = 0; source < 3; ++source) fetch_mixed<K>(wave, instruction, 1 + source, values[source]);
   Lanes<F32> result;
   for (unsigned lane = 0; lane < wave.lanes; ++lane) {
     float sum = std::fma(values[0][lane], values[1][lane], values[2][lane]);
@@ -175,9 +176,9 @@ void run_mixed(Wave& wave, const Instruction& instruction) {
     }
     // f32_to_f16(fma(…)): rounded to f32 and then again, as LLVM's folds of fptrunc take it (llvm-project pull request
     // 219723, by AMD).
-    result[lane] = encode_small(sum, kHalf, rounding_of(wave, 16));
+    result[lane] = encode_small(sum, K::format == Format::kF16 ? kHalf : kBrain, rounding_of(wave, 16));
   }
-  apply_output_modifiers(wave, instruction, result, R == MixedResult::kFloat ? Format::kF32 : Format::kF16);
+  apply_output_modifiers(wave, instruction, result, R == MixedResult::kFloat ? Format::kF32 : K::format);
   const Row& old = wave.vgpr[instruction.operands[0].index];
   for (unsigned lane = 0; lane < wave.lanes; ++lane) {
     if (R == MixedResult::kLow) result[lane] = (old[lane] & 0xffff0000) | result[lane];
@@ -200,10 +201,27 @@ void add_float_halves(Table& table) {
   table["v_pk_maximum_f16"] = halves<F16, 2>([](float a, float b) { return maximum(a, b); });
   table["v_pk_minimum3_f16"] = halves<F16, 3>([](float a, float b, float c) { return minimum(minimum(a, b), c); });
   table["v_pk_maximum3_f16"] = halves<F16, 3>([](float a, float b, float c) { return maximum(maximum(a, b), c); });
+  table["v_pk_min3_num_f16"] =
+      halves<F16, 3>([](float a, float b, float c) { return minimum_number(minimum_number(a, b, false), c, false); });
+  table["v_pk_max3_num_f16"] =
+      halves<F16, 3>([](float a, float b, float c) { return maximum_number(maximum_number(a, b, false), c, false); });
   table["v_pk_fmac_f16"] = table["v_pk_fma_f16"];
 }
 
+template <class K>
+void add_packed_three_way(Table& table, const std::string& type) {
+  using V = typename K::Value;
+  table["v_pk_min3_" + type] = halves<K, 3>([](V a, V b, V c) { return std::min({a, b, c}); });
+  table["v_pk_max3_" + type] = halves<K, 3>([](V a, V b, V c) { return std::max({a, b, c}); });
+  table["v_pk_add_min_" + type] =
+      halves<K, 3>([](const Wave& w, V a, V b, V c) { return std::min(clamped_sum<K>(w, a, b), c); });
+  table["v_pk_add_max_" + type] =
+      halves<K, 3>([](const Wave& w, V a, V b, V c) { return std::max(clamped_sum<K>(w, a, b), c); });
+}
+
 void add_integer_halves(Table& table) {
+  add_packed_three_way<U16>(table, "u16");
+  add_packed_three_way<I16>(table, "i16");
   table["v_pk_add_u16"] = halves<U16, 2>([](uint16_t a, uint16_t b) { return a + b; });
   table["v_pk_sub_u16"] = halves<U16, 2>([](uint16_t a, uint16_t b) { return a - b; });
   table["v_pk_add_i16"] = halves<I16, 2>([](int16_t a, int16_t b) { return a + b; });
@@ -232,9 +250,12 @@ void add_vector_packed(Table& table) {
   table["v_pk_mul_f32"] = dwords<2>([](float a, float b) { return a * b; });
   table["v_pk_add_f32"] = dwords<2>([](float a, float b) { return a + b; });
   table["v_pk_mov_b32"] = move_pair;
-  table["v_fma_mix_f32"] = run_mixed<MixedResult::kFloat>;
-  table["v_fma_mixlo_f16"] = run_mixed<MixedResult::kLow>;
-  table["v_fma_mixhi_f16"] = run_mixed<MixedResult::kHigh>;
+  table["v_fma_mix_f32"] = run_mixed<F16, MixedResult::kFloat>;
+  table["v_fma_mixlo_f16"] = run_mixed<F16, MixedResult::kLow>;
+  table["v_fma_mixhi_f16"] = run_mixed<F16, MixedResult::kHigh>;
+  table["v_fma_mix_f32_bf16"] = run_mixed<BF16, MixedResult::kFloat>;
+  table["v_fma_mixlo_bf16"] = run_mixed<BF16, MixedResult::kLow>;
+  table["v_fma_mixhi_bf16"] = run_mixed<BF16, MixedResult::kHigh>;
 }
 
 }  // namespace kiln::amdgcn_emulator

@@ -13,7 +13,7 @@
 namespace kiln::amdgcn_emulator {
 
 inline constexpr unsigned kMaxLanes = 64;
-inline constexpr unsigned kVectorRegisters = 512;  // 256 and on are AccVGPRs
+inline constexpr unsigned kVectorRegisters = 1024;  // on gfx9 256 and on are AccVGPRs
 
 // Places in the scalar file.
 inline constexpr unsigned kVcc = 106;
@@ -47,6 +47,7 @@ struct Processor {
   bool gfx940 = false;             // and gfx950: architected flat scratch
   bool fnuz = false;               // f8 that are not OCP's
   bool packed_work_items = false;  // the three work-item ids in v0
+  bool gfx1250 = false;            // 1024 registers, large buffers, signed offsets
 };
 
 using Row = std::array<uint32_t, kMaxLanes>;

@@ -11,7 +11,8 @@ class Arithmetic : public testing::TestWithParam<const char*> {
  protected:
   std::string gfx() const { return GetParam(); }
 };
-INSTANTIATE_TEST_SUITE_P(Gfx, Arithmetic, testing::Values("gfx942", "gfx1100", "gfx90a", "gfx1200", "gfx906", "gfx950"),
+INSTANTIATE_TEST_SUITE_P(Gfx, Arithmetic,
+                         testing::Values("gfx942", "gfx1100", "gfx90a", "gfx1200", "gfx906", "gfx950", "gfx1250"),
                          [](const auto& param) { return std::string(param.param); });
 
 TEST_P(Arithmetic, FloatDivisionIsIeee) {

@@ -8,7 +8,8 @@ class Half : public testing::TestWithParam<const char*> {
  protected:
   std::string gfx() const { return GetParam(); }
 };
-INSTANTIATE_TEST_SUITE_P(Gfx, Half, testing::Values("gfx942", "gfx1100", "gfx90a", "gfx1200", "gfx906", "gfx950"),
+INSTANTIATE_TEST_SUITE_P(Gfx, Half,
+                         testing::Values("gfx942", "gfx1100", "gfx90a", "gfx1200", "gfx906", "gfx950", "gfx1250"),
                          [](const auto& param) { return std::string(param.param); });
 
 _Float16 half(uint16_t bits) { return std::bit_cast<_Float16>(bits); }

@@ -12,7 +12,7 @@ class CompiledMemory : public testing::TestWithParam<const char*> {
   std::string gfx() const { return GetParam(); }
 };
 INSTANTIATE_TEST_SUITE_P(Gfx, CompiledMemory,
-                         testing::Values("gfx942", "gfx1100", "gfx90a", "gfx1200", "gfx906", "gfx950"),
+                         testing::Values("gfx942", "gfx1100", "gfx90a", "gfx1200", "gfx906", "gfx950", "gfx1250"),
                          [](const auto& param) { return std::string(param.param); });
 
 TEST_P(CompiledMemory, KeepsPrivateArraysApart) {

@@ -8,7 +8,7 @@
 namespace kiln::amdgcn_emulator {
 namespace {
 
-const char* const kProcessors[] = {"gfx942", "gfx1100", "gfx90a", "gfx1200", "gfx906", "gfx950"};
+const char* const kProcessors[] = {"gfx942", "gfx1100", "gfx90a", "gfx1200", "gfx906", "gfx950", "gfx1250"};
 
 class Compiled : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Gfx, Compiled, testing::ValuesIn(kProcessors),

@@ -89,6 +89,11 @@ TEST(MatrixPlaces, OfWavesOf32) {
   // gfx12: register i % 8, lane i / 8 * 16 + j.
   expect_place({"gfx1200", "v_wmma_f32_16x16x16_f16", 7, 3, 7, 3, kHalfOne}, 8, 4);
   expect_place({"gfx1200", "v_wmma_f32_16x16x16_bf16", 8, 3, 0, 19, kBrainOne}, 8, 4);
+  // gfx1250: the same, of longer rows, which two lanes share.
+  expect_place({"gfx1250", "v_wmma_f32_16x16x32_f16", 7, 3, 7, 3, kHalfOne}, 8, 8);
+  expect_place({"gfx1250", "v_wmma_f32_16x16x32_bf16", 24, 19, 0, 19, kBrainOne}, 8, 8);
+  expect_place({"gfx1250", "v_wmma_f32_16x16x4_f32", 9, 14, 1, 30}, 8, 2);
+  expect_place({"gfx1250", "v_wmma_i32_16x16x64_iu8", 18, 16, 2, 0, 1, 1}, 8, 8);
 }
 
 // v_smfmac: two of each four values of k, which the bits of a third source name; abid chooses among sets of these.
