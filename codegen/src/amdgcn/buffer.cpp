@@ -15,8 +15,10 @@ constexpr unsigned kResourceSpace = 8;  // of LLVM's pointers that are buffer re
 
 // The last word of a resource ("Buffer Resource Descriptor" in AMD's ISA guides for Vega, CDNA 3, RDNA 3 and RDNA 4).
 // gfx9: data of 32 bits, floats, which untyped accesses ignore but which must not be invalid. Later: the same as one
-// format, and bounds by the offset in bytes (OOB_SELECT = 3).
+// format, and bounds by the offset in bytes (OOB_SELECT = 3). gfx1250 has no format, and the highest four bits alone
+// are LLVM's to set.
 uint32_t resource_flags(const Processor& processor) {
+  if (processor.matrix == Matrix::kWmma1250) return 3;
   return processor.major == 9 ? uint32_t{7} << 12 | uint32_t{4} << 15 : uint32_t{22} << 12 | uint32_t{3} << 28;
 }
 

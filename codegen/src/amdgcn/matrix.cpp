@@ -1,8 +1,8 @@
 // MFMA and WMMA: one wave's product of small matrices. Which lane holds what is in gpu/layout/fragments.h (AMD's matrix
 // instruction calculator, and its ISA guides for CDNA 2, CDNA 3, RDNA 3 and RDNA 4).
 //
-// MFMA and the WMMA of gfx12 get the operands the other way round, B·A of the transposes, for a lane to hold neighbours
-// of a row of the accumulators, which it stores at once.
+// MFMA and the WMMA of gfx12 and gfx1250 get the operands the other way round, B·A of the transposes, for a lane to
+// hold neighbours of a row of the accumulators, which it stores at once.
 //
 // A product is one instruction or several along k, so that a lane has 16 neighbours' bytes of A to read at once: which
 // elements meet is the same in A and B, in what order does not matter.
@@ -32,7 +32,15 @@ enum class Packing : uint8_t {
 };
 
 // Arguments beside the matrices.
-enum class Extra : uint8_t { kNone, kBroadcasts, kSigns };
+enum class Extra : uint8_t {
+  kNone,
+  kBroadcasts,
+  kSigns,
+  // Of gfx1250: what negates matrices, signs, and whether an operand is that of the last instruction.
+  kNegations,
+  kNegatedSum,
+  kSignsReused,
+};
 
 struct Form {
   llvm::Intrinsic::ID id;
@@ -145,6 +153,45 @@ std::optional<Form> wmma_form(ElementType a, ElementType b, bool is_gfx12) {
   return out;
 }
 
+// WMMA of 16 rows and columns of gfx1250, with k of the whole product.
+Form wmma_1250(llvm::Intrinsic::ID id, int bits, int k, size_t instructions, Packing packing, Extra extra) {
+  Form out{id, gpu::wmma_gfx1250_a(bits, k), gpu::wmma_gfx1250_b(bits, k),
+           gpu::transpose(gpu::wmma_gfx12_accumulator(), {1, 0})};
+  out.is_transposed = true;
+  out.is_overloaded = true;
+  out.instructions = instructions;
+  out.packing = packing;
+  out.extra = extra;
+  return out;
+}
+
+std::optional<Form> wmma_form_of_1250(ElementType a, ElementType b) {
+  using namespace llvm;
+  if (is_f8(a) && is_f8(b)) {
+    static constexpr Intrinsic::ID kIds[2][2] = {
+        {Intrinsic::amdgcn_wmma_f32_16x16x64_fp8_fp8, Intrinsic::amdgcn_wmma_f32_16x16x64_fp8_bf8},
+        {Intrinsic::amdgcn_wmma_f32_16x16x64_bf8_fp8, Intrinsic::amdgcn_wmma_f32_16x16x64_bf8_bf8}};
+    const Intrinsic::ID id = kIds[b == ElementType::kF8E5M2][a == ElementType::kF8E5M2];  // transposed
+    return wmma_1250(id, 8, 64, 1, Packing::kWords, Extra::kNegatedSum);
+  }
+  if (is_i8(a) && is_i8(b)) {
+    Form out = wmma_1250(Intrinsic::amdgcn_wmma_i32_16x16x64_iu8, 8, 64, 1, Packing::kWords, Extra::kSignsReused);
+    out.a_signed = dsl::info(b).is_signed, out.b_signed = dsl::info(a).is_signed;  // transposed
+    return out;
+  }
+  if (a != b) return std::nullopt;
+  switch (a) {
+    case ElementType::kF32:
+      return wmma_1250(Intrinsic::amdgcn_wmma_f32_16x16x4_f32, 32, 8, 2, Packing::kVector, Extra::kNegations);
+    case ElementType::kF16:
+      return wmma_1250(Intrinsic::amdgcn_wmma_f32_16x16x32_f16, 16, 32, 1, Packing::kVector, Extra::kNegations);
+    case ElementType::kBF16:
+      return wmma_1250(Intrinsic::amdgcn_wmma_f32_16x16x32_bf16, 16, 32, 1, Packing::kBrain, Extra::kNegations);
+    default:
+      return std::nullopt;
+  }
+}
+
 std::optional<Form> form_of(Matrix unit, ElementType a, ElementType b, ElementType sum, dsl::Precision precision) {
   const ElementType wanted = !dsl::is_float(a)        ? ElementType::kI32
                              : a == ElementType::kF64 ? ElementType::kF64
@@ -160,6 +207,8 @@ std::optional<Form> form_of(Matrix unit, ElementType a, ElementType b, ElementTy
     case Matrix::kWmma11:
     case Matrix::kWmma12:
       return wmma_form(a, b, unit == Matrix::kWmma12);
+    case Matrix::kWmma1250:
+      return wmma_form_of_1250(a, b);
   }
   return std::nullopt;
 }
@@ -199,10 +248,14 @@ Value* packed(Builder& ir, Operand elements, Packing packing) {
 }
 
 Value* call(Builder& ir, const Form& form, Value* x, Value* y, Value* accumulators) {
-  llvm::SmallVector<Value*, 6> arguments = {x, y, accumulators};
+  llvm::SmallVector<Value*, 8> arguments = {x, y, accumulators};
+  Value *no = ir.getFalse(), *plain = ir.getInt16(0);
   if (form.extra == Extra::kBroadcasts) arguments.append(3, ir.getInt32(0));
-  if (form.extra == Extra::kSigns) {
-    arguments = {ir.getInt1(form.a_signed), x, ir.getInt1(form.b_signed), y, accumulators, ir.getFalse()};
+  if (form.extra == Extra::kNegations) arguments = {no, x, no, y, plain, accumulators, no, no};
+  if (form.extra == Extra::kNegatedSum) arguments = {x, y, plain, accumulators, no, no};
+  if (form.extra == Extra::kSigns || form.extra == Extra::kSignsReused) {
+    arguments = {ir.getInt1(form.a_signed), x, ir.getInt1(form.b_signed), y, accumulators, no};
+    if (form.extra == Extra::kSignsReused) arguments.append(2, no);
   }
   llvm::SmallVector<llvm::Type*, 2> types;
   if (form.is_overloaded) types = {accumulators->getType(), x->getType()};

@@ -91,6 +91,8 @@ llvm::Function* AmdTargetInfo::create_kernel(llvm::Module& module, const std::st
        {"dispatch-ptr", "dispatch-id", "queue-ptr", "workitem-id-y", "workitem-id-z", "lds-kernel-id", "hostcall-ptr",
         "multigrid-sync-arg", "heap-ptr", "default-queue", "completion-action"})
     function->addFnAttr(std::string("amdgpu-no-") + unused);
+  // Workgroups belong to no cluster: their numbers are not put together of two.
+  if (processor_.matrix == Matrix::kWmma1250) function->addFnAttr("amdgpu-cluster-dims", "0,0,0");
   return function;
 }
 

@@ -33,9 +33,10 @@ class AmdTargetInfo : public gpu::TargetInfo {
   }
   // Vector registers, with accumulators where these are among them.
   int64_t most_registers(int threads) const override {
-    constexpr int64_t kWithoutAccumulators = 256;
+    constexpr int64_t kOfRdna = 256;
     const int64_t waves = std::max(1, threads / processor_.lanes / processor_.simds);
-    const int64_t of_wave = processor_.major == 9 ? processor_.registers : kWithoutAccumulators;
+    const bool has_all = processor_.major == 9 || processor_.matrix == Matrix::kWmma1250;
+    const int64_t of_wave = has_all ? processor_.registers : kOfRdna;
     return std::min(of_wave, processor_.registers / waves);
   }
   SmallFloatInstructions small_floats() const override { return small_float_instructions(processor_); }

@@ -13,8 +13,9 @@ bool is_gfx942(const Processor& p) { return unit(p) == kMfma942; }
 bool is_gfx950(const Processor& p) { return unit(p) == kMfma950; }
 bool is_gfx90a(const Processor& p) { return unit(p) == kMfma90a; }
 bool has_mfma(const Processor& p) { return p.amd->has_mfma(); }
-bool has_wmma(const Processor& p) { return unit(p) == kWmma11 || unit(p) == kWmma12; }
-bool is_gfx12(const Processor& p) { return unit(p) == kWmma12; }
+bool is_gfx1250(const Processor& p) { return unit(p) == kWmma1250; }
+bool is_gfx12(const Processor& p) { return unit(p) == kWmma12 || is_gfx1250(p); }
+bool has_wmma(const Processor& p) { return unit(p) == kWmma11 || is_gfx12(p); }
 bool has_ocp_f8(const Processor& p) { return p.amd->has_ocp_f8(); }
 bool keeps_nan(const Processor& p) { return unit(p) == kMfma950 || p.amd->major == 12; }
 bool adds_f32(const Processor& p) { return p.amd->adds_f32; }
@@ -31,28 +32,35 @@ constexpr const char* kExchangeOfWord = "compare-and-swap loop, of four bytes";
 constexpr Rule kRules[] = {
     {"add", "i16 i32 u16 u32", nullptr, kNative, "v_add_*|v_pk_add_*", ""},
     {"add", "i8 u8", nullptr, kEmulated, "v_add_*", kInHalves},
+    {"add", "i64 u64", is_gfx1250, kNative, "v_add_nc_u64*|v_lshl_add_u64", ""},
     {"add", "i64 u64", is_cdna3, kNative, "v_lshl_add_u64", ""},
     {"add", "i64 u64", nullptr, kEmulated, "v_add_co_*", kTwoOf32},
     {"sub neg", "i16 i32 u16 u32", nullptr, kNative, "v_sub_*|v_pk_sub_*", ""},
     {"sub neg", "i8 u8", nullptr, kEmulated, "v_sub_*", kInHalves},
+    {"sub neg", "i64 u64", is_gfx1250, kNative, "v_sub_nc_u64*", ""},
     {"sub neg", "i64 u64", nullptr, kEmulated, "v_sub_co_*", kTwoOf32},
     {"mul", "i16 u16", nullptr, kNative, "v_mul_lo_u16*|v_pk_mul_lo_u16*", ""},
     {"mul", "i32 u32", nullptr, kNative, "v_mul_lo_u32", ""},
     {"mul", "i8 u8", nullptr, kEmulated, "v_mul_lo_u16*", kInHalves},
+    {"mul", "i64 u64", is_gfx1250, kNative, "v_mul_u64*", ""},
     {"mul", "i64 u64", nullptr, kEmulated, "v_mad_u64_u32|v_mad_co_u64_u32|v_mul_hi_u32", "products of 32 bits"},
     {"div rem", "i8 i16 u8 u16", nullptr, kEmulated, "v_rcp_iflag_f32*", "a quotient of f32, corrected"},
     {"div rem", "i32 i64 u32 u64", nullptr, kEmulated, "v_rcp*f32*", "an estimate in f32, refined in ints"},
     {"mulhi", "i32", nullptr, kNative, "v_mul_hi_i32", ""},
     {"mulhi", "u32", nullptr, kNative, "v_mul_hi_u32", ""},
-    {"mulhi", "i64 u64", nullptr, kEmulated, "v_mad_u64_u32|v_mad_co_u64_u32|v_mul_hi_u32", "products of 32 bits"},
+    {"mulhi", "i64 u64", nullptr, kEmulated, "v_mad_u64_u32|v_mad_co_u64_u32|v_mad_nc_u64_u32|v_mul_hi_u32",
+     "products of 32 bits"},
     {"mulhi", "i8 i16 u8 u16", nullptr, kEmulated, "v_mul_*", "products of 16 or 24 bits"},
     {"abs", "i16 i32", nullptr, kEmulated, "v_max_*", "a negation and a maximum"},
     {"abs", "i8", nullptr, kEmulated, "v_max_*", "a negation and a maximum, in the halves of a word"},
+    {"abs", "i64", is_gfx1250, kEmulated, "v_sub_nc_u64*", "a negation by the sign"},
     {"abs", "i64", nullptr, kEmulated, "v_sub_co_*", "a negation by the sign, of 32 bits each"},
     {"min", "i16 i32 u16 u32", nullptr, kNative, "v_min_*|v_pk_min_*", ""},
     {"max", "i16 i32 u16 u32", nullptr, kNative, "v_max_*|v_pk_max_*", ""},
     {"min", "i8 u8", nullptr, kEmulated, "v_min_*", kInHalves},
     {"max", "i8 u8", nullptr, kEmulated, "v_max_*", kInHalves},
+    {"min", "i64 u64", is_gfx1250, kNative, "v_min_i64|v_min_u64", ""},
+    {"max", "i64 u64", is_gfx1250, kNative, "v_max_i64|v_max_u64", ""},
     {"min max", "i64 u64", nullptr, kEmulated, "v_cmp_*64*", "a comparison and a choice"},
 
     {"add", "f32", nullptr, kNative, "v_add_f32*|v_pk_add_f32*|v_dual_add_f32", ""},
@@ -147,6 +155,7 @@ constexpr Rule kRules[] = {
     {"dot.ieee", "f8e4m3", is_gfx12, kNative, "v_wmma_f32_*_fp8_fp8", ""},
     {"dot.ieee", "f8e5m2", is_gfx12, kNative, "v_wmma_f32_*_bf8_bf8", ""},
     {"dot.ieee", "f8", has_wmma, kEmulated, "v_wmma_f32_*_f16", "through f16"},
+    {"dot.ieee,tf32,tf32x3,bf16x3", "f32", is_gfx1250, kNative, "v_wmma_f32_*_f32", ""},
     {"dot.bf16x3", "f32", has_wmma, kEmulated, "v_wmma_f32_*_bf16", "three products of bf16"},
     {"dot.tf32,tf32x3,bf16x3", "f32", nullptr, kNative, "v_fma*_f32*|v_dual_fmac_f32|v_pk_fma_f32*", "as ieee"},
     {"dot.ieee", "f32", nullptr, kNative, "v_fma*_f32*|v_dual_fmac_f32|v_pk_fma_f32*", ""},

@@ -28,7 +28,7 @@ TEST(AmdArithmetic, ConvertsF8ByInstructions) {
     run.arguments = {buffer(numbers),
                      random_buffer(type == std::string("f8e4m3") ? ElementType::kF8E4M3 : ElementType::kF8E5M2, 512, 2),
                      random_buffer(ElementType::kF32, 512, 3)};
-    run.targets = {"amd:gfx1200"};
+    run.targets = {"amd:gfx1200", "amd:gfx1250"};
     expect_same(kernel.text(), run);
   }
 }
@@ -66,7 +66,7 @@ TEST(AmdArithmetic, WideConstantsAreWhole) {
   Trial run;
   run.arguments = {buffer(std::vector<double>{8.0}), random_buffer(ElementType::kF64, 1, 1)};
   run.match = {1e-14, 0};
-  run.targets = {"amd:gfx906", "amd:gfx90a", "amd:gfx942", "amd:gfx950", "amd:gfx1100", "amd:gfx1200"};
+  run.targets = {"amd:gfx906", "amd:gfx90a", "amd:gfx942", "amd:gfx950", "amd:gfx1100", "amd:gfx1200", "amd:gfx1250"};
   expect_same(kernel.text(), run);
 }
 

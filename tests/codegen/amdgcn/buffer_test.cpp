@@ -7,8 +7,8 @@ namespace {
 
 using dsl::ElementType;
 
-const std::vector<std::string> kTargets = {"amd:gfx906",  "amd:gfx90a",  "amd:gfx942",          "amd:gfx950",
-                                           "amd:gfx1100", "amd:gfx1200", "gpu:warps=2,lanes=64"};
+const std::vector<std::string> kTargets = {"amd:gfx906",  "amd:gfx90a",  "amd:gfx942",  "amd:gfx950",
+                                           "amd:gfx1100", "amd:gfx1200", "amd:gfx1250", "gpu:warps=2,lanes=64"};
 
 void expect_same_by_offsets(const std::string& text, std::vector<TestArgument> arguments) {
   Trial run;

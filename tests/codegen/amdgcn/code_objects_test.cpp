@@ -101,7 +101,7 @@ class LibraryOnAmd : public testing::TestWithParam<std::string_view> {};
 std::vector<Gpu> processors_for(std::string_view kernel) {
   const char* wanted = std::getenv("KILN_TEST_TARGETS");
   if (wanted && std::string_view(wanted) == "amd") return {std::begin(kGpus), std::end(kGpus)};
-  constexpr size_t kOthers[] = {0, 1, 3, 4};
+  constexpr size_t kOthers[] = {0, 1, 3, 4, 6};
   const auto names = dsl::library_kernel_names();
   const auto place = static_cast<size_t>(std::ranges::find(names, kernel) - names.begin());
   return {kGpus[2], kGpus[kOthers[place % std::size(kOthers)]]};
@@ -150,7 +150,7 @@ class FlagshipOnAmd : public testing::TestWithParam<Flagship> {};
 
 TEST_P(FlagshipOnAmd, TakesNoScratch) {
   const dsl::Kernel kernel = GetParam().kernel();
-  for (const char* gpu : {"gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1200"}) {
+  for (const char* gpu : {"gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1200", "gfx1250"}) {
     const auto artifact = compile(kernel, {}, std::string("amd:") + gpu);
     ASSERT_TRUE(artifact.ok()) << gpu << ": " << artifact.error().message;
     SCOPED_TRACE(gpu);

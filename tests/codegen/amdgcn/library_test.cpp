@@ -1,5 +1,5 @@
-// Every kernel of dsl/examples in its default config for AMD GPUs, executed on gfx942 and gfx1100 on odd shapes,
-// against the interpreter.
+// Every kernel of dsl/examples in its default config for AMD GPUs, executed on gfx942, gfx1100 and gfx1250 on odd
+// shapes, against the interpreter.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -268,7 +268,7 @@ TEST_P(LibraryOnAmd, GivesWhatTheInterpreterGives) {
   std::vector<TestArgument> expected = arguments;
   const auto interpreted = run_interpreted(kernel, launch->second.config, {}, expected);
   ASSERT_TRUE(interpreted.ok()) << interpreted.error().message;
-  for (const char* target : {"amd:gfx942", "amd:gfx1100"}) {
+  for (const char* target : {"amd:gfx942", "amd:gfx1100", "amd:gfx1250"}) {
     SCOPED_TRACE(target);
     const auto config = dsl::complete_constexprs(kernel, launch->second.config, target);
     ASSERT_TRUE(config.ok()) << config.error().message;

@@ -1,6 +1,6 @@
-// Every op of the table on every element type, executed on gfx942 and gfx1100: random kernels, of odd shapes, so chosen
-// that each op and type that the generator brings together is in one of them. Kinds, functions and conversions are the
-// affair of the tests of each op.
+// Every op of the table on every element type, executed on gfx942, gfx1100 and gfx1250: random kernels, of odd shapes,
+// so chosen that each op and type that the generator brings together is in one of them. Kinds, functions and
+// conversions are the affair of the tests of each op.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -69,14 +69,14 @@ TEST_P(AmdOps, AssemblyOfTheTargetIsExecuted) {
   EXPECT_EQ(values_of<int32_t>(arguments[1]), expected);
 }
 
-INSTANTIATE_TEST_SUITE_P(Processors, AmdOps, testing::Values("amd:gfx942", "amd:gfx1100"),
+INSTANTIATE_TEST_SUITE_P(Processors, AmdOps, testing::Values("amd:gfx942", "amd:gfx1100", "amd:gfx1250"),
                          [](const auto& info) { return std::string(info.param).substr(4); });
 
 // A scalar that goes from lane to lane, as 16 bits.
 TEST(AmdLanes, TakeScalars) {
   TextKernel k("%x: i16, %y: ptr<i16>");
   k.line("store " + k.pointers("%y", {4}) + ", " + k.op("scan " + k.splat("%x", {4}) + " {kind = max, axis = 0}"));
-  for (const char* target : {"amd:gfx942", "amd:gfx1100", "amd:gfx1200"}) {
+  for (const char* target : {"amd:gfx942", "amd:gfx1100", "amd:gfx1200", "amd:gfx1250"}) {
     expect_same(k.text(), {{int_scalar(-7), random_buffer(dsl::ElementType::kI16, 4, 1)}, kExact, {target}});
   }
 }

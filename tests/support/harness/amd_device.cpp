@@ -154,8 +154,8 @@ bool has_same_results(const AmdLaunch& a, const AmdLaunch& b) {
 bool is_amd(const std::string& target) { return target == "amd" || target.starts_with(kPrefix); }
 
 std::string amd_target_of(const dsl::Kernel& kernel) {
-  static constexpr const char* kProcessors[] = {"amd:gfx942", "amd:gfx1100", "amd:gfx90a",
-                                                "amd:gfx906", "amd:gfx1200", "amd:gfx950"};
+  static constexpr const char* kProcessors[] = {"amd:gfx942",  "amd:gfx1100", "amd:gfx90a", "amd:gfx906",
+                                                "amd:gfx1200", "amd:gfx950",  "amd:gfx1250"};
   const char* wanted = std::getenv("KILN_TEST_TARGETS");
   if (wanted && std::string_view(wanted).starts_with(kPrefix)) return wanted;
   return kProcessors[hash_of(kernel) / kDefaultPart % (wanted ? std::size(kProcessors) : 2)];

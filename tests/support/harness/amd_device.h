@@ -15,8 +15,8 @@ namespace kiln::test {
 
 // "amd" is one of the processors that are emulated; "amd:gfx942" that one.
 bool is_amd(const std::string& target);
-// The processor that "amd" stands for, by the kernel's text: gfx942 or gfx1100; one of all six where KILN_TEST_TARGETS
-// is "amd", and what that names if it names one.
+// The processor that "amd" stands for, by the kernel's text: gfx942 or gfx1100; one of all seven where
+// KILN_TEST_TARGETS is "amd", and what that names if it names one.
 std::string amd_target_of(const dsl::Kernel& kernel);
 // Whether the default run has the kernel: a part of them, by their text. All where KILN_TEST_TARGETS begins with "amd".
 bool is_chosen_for_amd(const dsl::Kernel& kernel);

@@ -84,6 +84,17 @@ std::optional<ScaledInstruction> scaled_instruction(const DotTypes& types, int64
   return out && inner % out->a.shape()[1] == 0 ? out : std::nullopt;
 }
 
+// For sums of one block of the inner axis: an instruction that multiplies more at once gives way to that of f16.
+std::optional<MatrixInstruction> block_instruction(const ElementContext& context, const TargetInfo& target,
+                                                   const DotTypes& types) {
+  const auto fits = [](const auto& x) { return x && x->a.shape()[1] <= kScaledBlock; };
+  auto out = dot_instruction(context, target, types);
+  if (!out || fits(out)) return out;
+  constexpr auto kWide = ElementType::kF16;
+  const auto wide = target.matrix_instruction(kWide, kWide, types.sum, types.precision);
+  return fits(wide) ? std::optional(on_wider(context, *wide, types, kWide)) : std::nullopt;
+}
+
 // Of operands with these extents, which are powers of two. `is_whole`: the inner axis is not padded; `is_scaled`: of a
 // dot_scaled.
 DotLayouts layouts_of(const ElementContext& context, const DotTypes& types, const std::vector<int64_t>& a,
@@ -92,8 +103,9 @@ DotLayouts layouts_of(const ElementContext& context, const DotTypes& types, cons
   const bool batched = sum.size() == 3;
   const int64_t rows = sum[sum.size() - 2], columns = sum.back(), inner = a.back();
   auto scaled = is_scaled ? scaled_instruction(types, inner, is_whole, target) : std::nullopt;
-  auto instruction = scaled ? std::optional(MatrixInstruction{scaled->a, scaled->b, scaled->accumulator, {}})
-                            : dot_instruction(context, target, types);
+  auto instruction = scaled      ? std::optional(MatrixInstruction{scaled->a, scaled->b, scaled->accumulator, {}})
+                     : is_scaled ? block_instruction(context, target, types)
+                                 : dot_instruction(context, target, types);
   if (instruction && neighbours.accumulator_before)
     instruction = in_order_of(*neighbours.accumulator_before, std::move(*instruction));
   if (!instruction && is_scaled) instruction = scaled_multiply_adds(context, types, rows, columns, inner, block);

@@ -4,7 +4,8 @@
 // k8, k32 and m8n8k4 of f64, "Selecting the Scale Factors" of the
 // block scaled mma, and "Register Fragments and Shared Memory Matrix Layouts" of wgmma. AMD: the formulas of
 // AMD's matrix instruction calculator (CDNA1-3, RDNA3, RDNA4), the same as in the ISA manuals; of CDNA 4's f8 and
-// scales the tables in AMD's Composable Kernel (test/mx_mfma_op).
+// scales the tables in AMD's Composable Kernel (test/mx_mfma_op); of gfx1250 Triton's
+// layouts (LinearLayoutConversions.cpp) and AMD's emulator rocjitsu (mma/layout.h in ROCm/rocm-systems), which agree.
 #include "gpu/layout/fragments.h"
 
 #include <bit>
@@ -120,5 +121,14 @@ Layout wmma_gfx12_b(int element_bits) { return transposed(wmma_gfx12_a(element_b
 Layout wmma_gfx12_accumulator() {
   return from_steps({16, 16}, {{kLane, kColumn, 4}, {kReg, kRow, 3}, {kLane, kRow, 1}});
 }
+
+Layout wmma_gfx1250_a(int element_bits, int k) {
+  const int together = log2_of(128 / element_bits);
+  return from_steps(
+      {16, k},
+      {{kReg, kColumn, together}, {kLane, kRow, 4}, {kLane, kColumn, 1}, {kReg, kColumn, log2_of(k) - 1 - together}});
+}
+
+Layout wmma_gfx1250_b(int element_bits, int k) { return transposed(wmma_gfx1250_a(element_bits, k)); }
 
 }  // namespace kiln::codegen::gpu

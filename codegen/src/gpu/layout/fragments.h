@@ -47,5 +47,9 @@ Layout wmma_gfx11_accumulator(int lanes);
 Layout wmma_gfx12_a(int element_bits);
 Layout wmma_gfx12_b(int element_bits);
 Layout wmma_gfx12_accumulator();
+// AMD WMMA 16×16×k of gfx1250: the two lanes of a row take blocks of 16 bytes in turns. The accumulator is that of
+// gfx12.
+Layout wmma_gfx1250_a(int element_bits, int k);
+Layout wmma_gfx1250_b(int element_bits, int k);
 
 }  // namespace kiln::codegen::gpu

@@ -96,7 +96,7 @@ struct NvidiaGpu {
 };
 
 // Which matrix instructions there are.
-enum class AmdMatrix : uint8_t { kNone, kMfma90a, kMfma942, kMfma950, kWmma11, kWmma12 };
+enum class AmdMatrix : uint8_t { kNone, kMfma90a, kMfma942, kMfma950, kWmma11, kWmma12, kWmma1250 };
 
 struct AmdGpu {
   const char* name;  // "gfx942"
@@ -116,7 +116,9 @@ struct AmdGpu {
     return matrix == AmdMatrix::kMfma90a || matrix == AmdMatrix::kMfma942 || matrix == AmdMatrix::kMfma950;
   }
   // f8 as OCP has them; those of gfx942 have other exponents and no infinities.
-  bool has_ocp_f8() const { return matrix == AmdMatrix::kMfma950 || matrix == AmdMatrix::kWmma12; }
+  bool has_ocp_f8() const {
+    return matrix == AmdMatrix::kMfma950 || matrix == AmdMatrix::kWmma12 || matrix == AmdMatrix::kWmma1250;
+  }
   int64_t lds_bytes() const { return lds_kib * 1024; }
   int64_t threads() const { return int64_t{lanes} * simds * most_waves; }
 };
