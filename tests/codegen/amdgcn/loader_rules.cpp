@@ -90,11 +90,11 @@ class Rules {
   bool is_gfx9() const { return gpu_.lanes == 64; }
   bool has_unified_registers() const { return gpu_.most_registers == 512; }
 
-  // On a SIMD. A compute unit has so much LDS, and on GCN at most 16 groups of more than one wave.
+  // On a SIMD. A compute unit has so much LDS, and at most 16 groups of more than one wave.
   int64_t waves_of_groups(int64_t bytes, int64_t threads) const {
     const int64_t waves = (threads + gpu_.lanes - 1) / gpu_.lanes;
     int64_t groups = facts_.simds * facts_.most_waves;
-    if (is_gfx9() && waves > 1) groups = 16;
+    if (waves > 1) groups = 16;
     if (bytes > 0) groups = std::min(groups, facts_.lds_bytes() / bytes);
     return std::min<int64_t>(facts_.most_waves, (groups * waves + facts_.simds - 1) / facts_.simds);
   }
@@ -105,7 +105,7 @@ class Rules {
     const auto granules = [](int64_t count, int64_t granule) {
       return std::max<int64_t>(1, (count + granule - 1) / granule) - 1;
     };
-    const int64_t granule = has_unified_registers() || !is_gfx9() ? 8 : 4;
+    const int64_t granule = gpu_.most_registers == 1024 ? 16 : has_unified_registers() || !is_gfx9() ? 8 : 4;
     const int64_t given = object_.descriptor.rsrc1 & 63, needed = granules(vector, granule);
     const bool is_for_few_waves = given > needed && facts_.registers / ((given + 1) * granule) >= waves_;
     want(given == needed || is_for_few_waves, "GRANULATED_WORKITEM_VGPR_COUNT is .vgpr_count's");

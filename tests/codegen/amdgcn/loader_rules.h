@@ -16,7 +16,7 @@ struct Gpu {
 inline constexpr Gpu kGpus[] = {{"gfx906", 0x2f, 64, 256, true, true},    {"gfx90a", 0x3f, 64, 512, true, true},
                                 {"gfx942", 0x4c, 64, 512, true, true},    {"gfx950", 0x4f, 64, 512, true, true},
                                 {"gfx1100", 0x41, 32, 256, false, false}, {"gfx1200", 0x48, 32, 256, false, false},
-                                {"gfx1250", 0x49, 32, 1024, false, false}};
+                                {"gfx1250", 0x49, 32, 1024, true, true}};
 
 // What is wrong with it, in words; nothing where all is well.
 std::vector<std::string> violations(const CodeObject& object, const std::string& entry, const Gpu& gpu);
