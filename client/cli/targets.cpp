@@ -35,7 +35,8 @@ std::string vendor_of(const NamedTarget& target) {
 }
 
 std::string cpu_text(const target::CpuUnits& cpu, target::Family family) {
-  std::string out = "vectors of " + std::to_string(cpu.avx512 ? 64 : cpu.avx2 ? 32 : 16) + " bytes";
+  const int bytes = cpu.avx512 ? 64 : cpu.avx2 ? 32 : 16;
+  std::string out = "vectors of " + std::to_string(std::max(bytes, cpu.sve_bits / 8)) + " bytes";
   const auto add = [&](bool has, const char* what) {
     if (has) out += std::string(", ") + what;
   };
@@ -43,7 +44,7 @@ std::string cpu_text(const target::CpuUnits& cpu, target::Family family) {
   add(cpu.f16_conversions && family == target::Family::kX86, "F16C");
   add(cpu.f16_arithmetic, "f16");
   add(cpu.atomics, "LSE");
-  add(cpu.scalable, "SVE");
+  add(cpu.sve_bits > 0, "SVE");
   add(cpu.bytes == target::DotUnit::kInstruction, "VNNI");
   add(cpu.bytes == target::DotUnit::kTile || cpu.bf16 == target::DotUnit::kTile, "AMX");
   return out;
