@@ -63,6 +63,8 @@ struct CodeFacts {
 
   llvm::Function& entry(llvm::Module& module) const { return *module.getFunction(launch.entry); }
   bool has_products() const { return gpu::has_products(launch.kernel.body); }
+  // The code of few products is long in a loop, all of which is to be seen at once.
+  bool may_be_parted() const { return !has_products() || gpu::has_many_products(launch.kernel.body); }
 };
 using CodePass = LlvmPass<CodeFacts>;
 

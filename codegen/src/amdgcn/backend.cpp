@@ -142,7 +142,7 @@ constexpr CodePass kLoweredPasses[] = {
      "once it is known how much there is"},
     {"split_into_parts",
      [](llvm::Module& module, const CodeFacts& facts) {
-       if (!facts.has_products()) gpu::split_into_parts(facts.entry(module));
+       if (facts.may_be_parted()) gpu::split_into_parts(facts.entry(module));
      },
      "before LLVM's passes, which take a time that grows faster than a function"},
     {"limit_registers",

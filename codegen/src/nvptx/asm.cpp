@@ -1,5 +1,7 @@
 #include "nvptx/asm.h"
 
+#include <llvm/IR/InstIterator.h>
+
 namespace kiln::codegen::nvptx {
 
 using llvm::Value;
@@ -69,6 +71,14 @@ std::vector<Value*> pack_words(Builder& ir, llvm::ArrayRef<Value*> elements, int
     out.push_back(ir.CreateBitCast(word, ir.getInt32Ty()));
   }
   return out;
+}
+
+bool multiplies_in_groups(const llvm::Function& function) {
+  return llvm::any_of(llvm::instructions(function), [](const llvm::Instruction& instruction) {
+    const auto* call = llvm::dyn_cast<llvm::CallInst>(&instruction);
+    const auto* text = call ? llvm::dyn_cast<llvm::InlineAsm>(call->getCalledOperand()) : nullptr;
+    return text && llvm::StringRef(text->getAsmString()).contains("wgmma.mma_async");
+  });
 }
 
 const char* matrix_type(dsl::ElementType element) {

@@ -35,6 +35,9 @@ std::string joined(llvm::ArrayRef<std::string> parts);
 // Elements of less than 32 bits side by side in words, the first lowest; words as they are.
 std::vector<llvm::Value*> pack_words(llvm::IRBuilder<>& ir, llvm::ArrayRef<llvm::Value*> elements, int bits);
 
+// Whether it has products of several warps, which ptxas serialises in functions that call anything (its message C7509).
+bool multiplies_in_groups(const llvm::Function& function);
+
 // How matrix instructions call a type of 8 or 16 bits; null: not at all.
 const char* matrix_type(dsl::ElementType element);
 

@@ -8,6 +8,7 @@
 #include "emit.h"
 #include "gpu/llvm_passes/compute_late.h"
 #include "gpu/llvm_passes/parts.h"
+#include "nvptx/asm.h"
 #include "nvptx/byte_conversions.h"
 #include "nvptx/custom.h"
 #include "nvptx/exact_signs.h"
@@ -66,7 +67,8 @@ void in_each_function(llvm::Module& module, const CodeFacts&) {
 constexpr CodePass kLoweredPasses[] = {
     {"split_into_parts",
      [](llvm::Module& module, const CodeFacts& facts) {
-       if (!facts.has_products()) gpu::split_into_parts(facts.entry(module));
+       llvm::Function& entry = facts.entry(module);
+       if (facts.may_be_parted() && !multiplies_in_groups(entry)) gpu::split_into_parts(entry);
      },
      "before LLVM's passes, which take a time that grows faster than a function"},
 };
@@ -148,11 +150,18 @@ Result<std::string> emit_ptx(llvm::Module& module, llvm::TargetMachine& machine,
   return say_uniform(std::string(buffer.begin(), buffer.end()));
 }
 
+bool is_in_parts(const llvm::Module& module) {
+  return llvm::any_of(module,
+                      [](const llvm::Function& function) { return function.hasFnAttribute(gpu::kPartAttribute); });
+}
+
+// Code in parts takes the assembler seconds: it gets the registers that it gets at once.
 Result<std::optional<Assembled>> assemble_job(const Job& job, const std::string& ptx) {
   const CudaTarget& target = target_of(job);
   const gpu::Lowered& first = std::get<gpu::LoweredSequence>(job.lowered).first;
   const dsl::Kernel& kernel = *first.kernel;
   const bool lines = job.request.kernel.options.names_lines();
+  if (is_in_parts(job.module)) return assemble(ptx, target.gpu->name, lines);
   const BlockNeeds needs = {first.threads, first.shared_bytes, gpu::largest_load(kernel) * first.programs};
   const bool has_products = std::ranges::any_of(
       job.sequence.steps, [](const LaunchStep& launch) { return gpu::has_products(launch.kernel.body); });

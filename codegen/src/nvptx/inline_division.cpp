@@ -1,9 +1,10 @@
 #include "nvptx/inline_division.h"
 
 #include <llvm/IR/IRBuilder.h>
-#include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/InstIterator.h>
 #include <llvm/IR/IntrinsicsNVPTX.h>
+
+#include "nvptx/asm.h"
 
 namespace kiln::codegen::nvptx {
 namespace {
@@ -12,15 +13,6 @@ using llvm::Value;
 using Builder = llvm::IRBuilder<>;
 
 constexpr size_t kFew = 8;
-
-bool multiplies_in_groups(const llvm::Function& function) {
-  for (const llvm::Instruction& instruction : llvm::instructions(function)) {
-    const auto* call = llvm::dyn_cast<llvm::CallInst>(&instruction);
-    const auto* text = call ? llvm::dyn_cast<llvm::InlineAsm>(call->getCalledOperand()) : nullptr;
-    if (text && llvm::StringRef(text->getAsmString()).contains("wgmma.mma_async")) return true;
-  }
-  return false;
-}
 
 Value* fma(Builder& ir, Value* x, Value* y, Value* z) {
   return ir.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, z});

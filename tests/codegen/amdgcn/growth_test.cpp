@@ -21,7 +21,8 @@ INSTANTIATE_TEST_SUITE_P(Families, GrowthOnAmd,
                          testing::Values(Case{"adds_f32", 20000}, Case{"tanhs", 1000}, Case{"divisions", 1000},
                                          Case{"reductions", 800}, Case{"sums", 500}, Case{"scans", 300},
                                          Case{"stores", 1000}, Case{"loads", 1000}, Case{"updates", 1000},
-                                         Case{"branches", 800}, Case{"loops", 500}, Case{"taps", 500}),
+                                         Case{"branches", 800}, Case{"loops", 500}, Case{"taps", 500},
+                                         Case{"dots", 300}),
                          [](const auto& info) { return std::string(info.param.family); });
 
 }  // namespace

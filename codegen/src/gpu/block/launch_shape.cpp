@@ -14,6 +14,7 @@ namespace {
 constexpr int64_t kMostThreads = 512;
 constexpr int64_t kOneWarp = 512;  // elements that a warp holds, without others to wait for
 constexpr int kLeastBlockThreads = 128;
+constexpr size_t kFewProducts = 64;
 
 // Elements of the largest tile, words of 32 bits of the largest sum of products, bytes of the largest tile that is
 // loaded; whether tiles are reduced, put into an order, sorted.
@@ -81,6 +82,12 @@ int64_t largest_load(const dsl::Kernel& kernel) { return largest_of(kernel).load
 
 bool has_products(const dsl::Region& region) {
   return any_op(region, [](const dsl::Op& op) { return family_of(op) == dsl::OpFamily::kDot; });
+}
+
+bool has_many_products(const dsl::Region& region) {
+  size_t count = 0;
+  dsl::for_each_op(region, [&](const dsl::Op& op) { count += family_of(op) == dsl::OpFamily::kDot; });
+  return count > kFewProducts;
 }
 
 LaunchShape launch_shape(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, int lanes) {

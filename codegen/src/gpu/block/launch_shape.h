@@ -41,4 +41,7 @@ int64_t largest_load(const dsl::Kernel& kernel);
 // Whether the region multiplies matrices; what does not waits for memory, mostly.
 bool has_products(const dsl::Region& region);
 
+// So many that each is short beside the kernel, whose code is no loop of few of them.
+bool has_many_products(const dsl::Region& region);
+
 }  // namespace kiln::codegen::gpu

@@ -35,6 +35,12 @@ size_t weight(const Function& function) {
   return sum;
 }
 
+size_t weight(const Blocks& blocks) {
+  size_t sum = 0;
+  for (const BasicBlock* block : blocks) sum += block->size();
+  return sum;
+}
+
 // Not with lines of the source, in which functions have no place; nor with tensor maps, of which they would be given
 // copies.
 bool may_be_parted(const Function& kernel) {
@@ -63,7 +69,8 @@ void promote_variables(Function& kernel) {
   llvm::PromoteMemToReg(places, tree);
 }
 
-// Of the loops from the innermost ones out, and of the kernel.
+// Of the loops from the innermost ones out, and of the kernel: to its end, not to the way out for programs that the
+// grid has not.
 std::vector<Blocks> lines(Function& kernel) {
   const llvm::DominatorTree tree(kernel);
   const llvm::LoopInfo loops(tree);
@@ -72,12 +79,15 @@ std::vector<Blocks> lines(Function& kernel) {
   for (const llvm::Loop* loop : llvm::reverse(from_outside)) {
     if (BasicBlock* latch = loop->getLoopLatch()) out.push_back(line(*loop->getHeader(), *latch, tree));
   }
-  BasicBlock *begin = kernel.getEntryBlock().getSingleSuccessor(), *end = nullptr;
-  for (BasicBlock& block : kernel) {
-    const bool ends = begin && llvm::isa<llvm::ReturnInst>(block.getTerminator()) && tree.dominates(begin, &block);
-    if (ends && (!end || tree.getNode(&block)->getLevel() > tree.getNode(end)->getLevel())) end = &block;
+  if (BasicBlock* begin = kernel.getEntryBlock().getSingleSuccessor()) {
+    Blocks longest;
+    for (BasicBlock& block : kernel) {
+      if (!llvm::isa<llvm::ReturnInst>(block.getTerminator()) || !tree.dominates(begin, &block)) continue;
+      Blocks one = line(*begin, block, tree);
+      if (weight(one) > weight(longest)) longest = std::move(one);
+    }
+    out.push_back(std::move(longest));
   }
-  if (end) out.push_back(line(*begin, *end, tree));
   return out;
 }
 
