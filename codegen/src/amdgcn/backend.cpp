@@ -136,6 +136,17 @@ void fold_expressions(llvm::Function& function) {
   }
 }
 
+// Where a wave may have more than 256 registers, a mode says which of them an instruction means (s_set_vgpr_msb). On
+// the emulator two products that used it were wrong, and it is not known whether by the code or by the emulator.
+constexpr int kRegistersByNumber = 256;
+
+void limit_registers(llvm::Module& module, const Processor& processor) {
+  if (processor.matrix != target::AmdMatrix::kWmma1250) return;
+  for (llvm::Function& function : module) {
+    if (!function.isDeclaration()) function.addFnAttr("amdgpu-num-vgpr", std::to_string(kRegistersByNumber));
+  }
+}
+
 constexpr CodePass kLoweredPasses[] = {
     {"size_shared_memory",
      [](llvm::Module& module, const CodeFacts& facts) { size_shared_memory(module, facts.shared_bytes); },
@@ -149,6 +160,7 @@ constexpr CodePass kLoweredPasses[] = {
      [](llvm::Module& module, const CodeFacts& facts) {
        const auto waves = option(facts.job, dsl::kWavesPerEu);
        if (waves) facts.entry(module).addFnAttr("amdgpu-waves-per-eu", std::to_string(*waves));
+       limit_registers(module, target_of(facts.job).processor);
      },
      "before code generation, which reads the attribute"},
 };

@@ -31,6 +31,7 @@ int first_count(const growth::Family& family) {
   if (family.most) return family.most / 2;
   if (name == "adds_f32") return 5000;
   if (name == "tanhs" || name == "stores") return 300;
+  if (name == "cats") return 300;
   if (name == "sorts") return 8;
   if (name == "loops") return 200;  // the code of a hundred is shorter, once
   return std::min(family.tested, name == "scans" ? 300 : 1000) / 10;
