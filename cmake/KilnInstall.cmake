@@ -6,7 +6,7 @@ include(CMakePackageConfigHelpers)
 install(TARGETS kiln_dsl kiln_graph kiln_pytorch kiln_wire kiln_client kiln_client_graph EXPORT KilnTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 # For C: of its own, so that who wants nothing else needs none of what the C++ libraries are built with.
 install(TARGETS kiln_c EXPORT KilnCTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(FILES client/c/include/kiln.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES client/c/include/kiln.h client/c/include/kiln_graph.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES "${CMAKE_BINARY_DIR}/client/c/kiln.pc" DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(DIRECTORY client/python/kiln DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln/python
   FILES_MATCHING PATTERN "*.py" PATTERN "py.typed" PATTERN "__pycache__" EXCLUDE)

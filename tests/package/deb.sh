@@ -34,7 +34,7 @@ for file in usr/bin/kiln usr/bin/kilnd usr/bin/kiln-tune usr/libexec/kiln/kiln-w
   usr/share/bash-completion/completions/kiln usr/share/zsh/vendor-completions/_kiln \
   usr/share/fish/vendor_completions.d/kiln.fish usr/share/doc/kiln/copyright usr/share/kiln/examples/matmul.kiln \
   usr/lib/cmake/Kiln/KilnConfig.cmake usr/lib/libkiln_client.a usr/include/kiln/client/client.h \
-  'usr/lib/libkiln.so.[0-9.]*' usr/include/kiln.h usr/lib/pkgconfig/kiln.pc usr/share/kiln/python/kiln/__init__.py; do
+  'usr/lib/libkiln.so.[0-9.]*' usr/include/kiln.h usr/include/kiln_graph.h usr/lib/pkgconfig/kiln.pc usr/share/kiln/python/kiln/__init__.py; do
   grep -q " \./$file$" "$work/contents" || fail "$file is missing"
 done
 # Everything is root's and in /usr; nothing is an administrator's to edit, and scripts at installation only tell the linker.

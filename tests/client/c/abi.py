@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """abi.py HEADER LIBRARY LISTING PROGRAM…: what programs that were compiled before rely on.
 
-kiln.h is C99 and C++ without a warning by GCC and Clang, and so are the programs. The library shows the functions of the
+kiln.h with what it includes is C99 and C++ without a warning by GCC and Clang, and so are the programs. The library shows the functions of the
 header, with their version, and nothing else. LISTING has the functions, the numbers, and the structs with the places of
 their fields: what it says must stay so; KILN_UPDATE_GOLDEN=1 writes it anew, for a release that may break programs or
 where something was added.
@@ -15,6 +15,7 @@ import sys
 import tempfile
 
 HEADER, LIBRARY, LISTING, *PROGRAMS = map(pathlib.Path, sys.argv[1:])
+HEADERS = sorted(HEADER.parent.glob("*.h"))  # HEADER includes the others, and each may be included alone
 STRICT = ["-pedantic", "-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers", "-fsyntax-only", f"-I{HEADER.parent}"]
 
 
@@ -31,9 +32,10 @@ def check_compilers():
         if compiler is None:
             print("note: no Clang; its part was left out")
             continue
-        for source in (HEADER, *PROGRAMS):
+        for source in (*HEADERS, *PROGRAMS):
             run(compiler, "-x", "c", "-std=c99", *STRICT, str(source))
-        run(compiler, "-x", "c++", "-std=c++11", *STRICT, str(HEADER))
+        for header in HEADERS:
+            run(compiler, "-x", "c++", "-std=c++11", *STRICT, str(header))
 
 
 def one_line(text):
@@ -42,7 +44,8 @@ def one_line(text):
 
 def read_header():
     """Functions by name, structs with their fields, and the names of numbers."""
-    text = re.sub(r"/\*.*?\*/", "", HEADER.read_text(encoding="utf-8"), flags=re.DOTALL)
+    text = "".join(header.read_text(encoding="utf-8") for header in HEADERS)
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     functions = {}
     for declaration in re.findall(r"^KILN_API\s+([^;{]+);", text, flags=re.MULTILINE):
         name = re.search(r"(kiln_\w+)\(", one_line(declaration)).group(1)
