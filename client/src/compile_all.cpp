@@ -110,8 +110,7 @@ Result<std::vector<std::shared_ptr<const Variant>>> Core::compile_all(std::span<
   std::vector<RequestBytes> requests;
   for (failed = 0; failed < specs.size() && !interpreted; ++failed) {
     const CompileSpec& spec = specs[failed];
-    auto request = spec.requests ? spec.requests->encode(spec.target, spec.constexprs, spec.base)
-                                 : dsl::encode_request({*spec.kernel, spec.target, spec.constexprs, spec.base});
+    auto request = request_of(spec, spec.base);
     if (!request) return request.error();
     requests.push_back(std::move(*request));
   }

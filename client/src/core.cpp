@@ -10,12 +10,6 @@ namespace kiln::client {
 namespace {
 
 constexpr auto kConnectRest = std::chrono::seconds(5);
-constexpr const char* kLoadable = "so";
-
-Result<RequestBytes> request_of(const CompileSpec& spec, const dsl::Facts& facts, const std::string& emit = kLoadable) {
-  if (spec.requests) return spec.requests->encode(spec.target, spec.constexprs, facts, emit);
-  return dsl::encode_request({*spec.kernel, spec.target, spec.constexprs, facts, emit});
-}
 
 // Of a worker, which cannot read the source.
 Error with_source_line(const CompileSpec& spec, Error error) {
@@ -24,6 +18,12 @@ Error with_source_line(const CompileSpec& spec, Error error) {
 }
 
 }  // namespace
+
+Result<RequestBytes> request_of(const CompileSpec& spec, const dsl::Facts& facts, const std::string& emit) {
+  if (spec.code) return dsl::encode_custom_request({*spec.kernel, *spec.code, spec.target});
+  if (spec.requests) return spec.requests->encode(spec.target, spec.constexprs, facts, emit);
+  return dsl::encode_request({*spec.kernel, spec.target, spec.constexprs, facts, emit});
+}
 
 Result<std::shared_ptr<Connection>> Core::connection(uint32_t deadline_ms) {
   const wire::Deadline full = wire::Clock::now() + connect_.start_timeout;

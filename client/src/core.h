@@ -11,6 +11,7 @@
 #include "kiln/client/connection.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/wire/channel.h"
+#include "kiln/dsl/custom_kernel.h"
 #include "lifetime.h"
 #include "variant.h"
 
@@ -30,9 +31,14 @@ struct CompileSpec {
   // of every shade must not compile for ever.
   size_t most_variants = 16;
 };
+  // The user's own, of which the kernel is the declaration: the same for all facts.
+  std::optional<dsl::CustomCode> code = {};
 
 inline constexpr const char* kInterpreter = "interp";
 
+inline constexpr const char* kLoadable = "so";
+
+Result<RequestBytes> request_of(const CompileSpec& spec, const dsl::Facts& facts, const std::string& emit = kLoadable);
 class Core {
  public:
   Core(ConnectOptions connect, bool specialise) : connect_(std::move(connect)), specialise_(specialise) {}

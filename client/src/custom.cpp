@@ -7,9 +7,8 @@
 
 namespace kiln::client {
 
-Result<UntypedFunction> Client::get_custom(const dsl::Kernel& declared, const dsl::CustomCode& code,
-                                           const CustomOptions& options) {
-  const Timed timed(profile::Kind::kGet, declared.name);
+Result<Artifact> Client::compile_custom(const dsl::Kernel& declared, const dsl::CustomCode& code,
+                                        const CustomOptions& options) {
   if (options.target == kInterpreter) {
     return invalid_argument("custom kernel `" + declared.name + "`: the interpreter runs kernels of the language");
   }
@@ -19,7 +18,13 @@ Result<UntypedFunction> Client::get_custom(const dsl::Kernel& declared, const ds
   if (!target) return target.error();
   auto request = dsl::encode_custom_request({declared, code, std::move(*target)});
   if (!request) return request.error();
-  auto artifact = shared->fetch(*request, {.deadline_ms = options.deadline_ms});
+  return shared->fetch(*request, {.deadline_ms = options.deadline_ms});
+}
+
+Result<UntypedFunction> Client::get_custom(const dsl::Kernel& declared, const dsl::CustomCode& code,
+                                           const CustomOptions& options) {
+  const Timed timed(profile::Kind::kGet, declared.name);
+  auto artifact = compile_custom(declared, code, options);
   if (!artifact) return artifact.error();
   return load_artifact(declared, *artifact);
 }

@@ -67,7 +67,7 @@ bool FunctionState::has(const dsl::Facts& facts) const {
 }
 
 Result<void> FunctionState::compile(const dsl::Facts& facts, const CompileOptions& options) {
-  if (has(facts)) return {};
+  if (spec.code || has(facts)) return {};
   if (birth_.of_parent()) return no_compiles_of_parent(*spec.kernel);
   auto variant = core->compile(spec, facts, options);
   if (!variant) return variant.error();
@@ -95,7 +95,7 @@ Result<void> FunctionState::compile_generic(const Variant& best, const dsl::Fact
 }
 
 void FunctionState::specialise_later(const dsl::Facts& exact) {
-  if (birth_.of_parent()) return;
+  if (birth_.of_parent() || spec.code) return;
   const VariantSet& seen = current();
   if (seen.requested.size() >= spec.most_variants) return;
   if (std::find(seen.requested.begin(), seen.requested.end(), exact) != seen.requested.end()) return;

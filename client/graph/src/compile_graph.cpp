@@ -81,9 +81,10 @@ Result<std::vector<CompileSpec>> specs_of(const graph::Plan& plan, uint32_t dead
     auto constexprs = dsl::complete_constexprs(kernel.kernel, kernel.constexprs, plan.target);
     if (!constexprs) return of_kernel(plan, i, constexprs.error());
     CompileSpec& spec = out.emplace_back();
-    spec.kernel =
-        std::make_shared<const dsl::Kernel>(keeps_kernel_files() ? with_lines_of_text(kernel.kernel) : kernel.kernel);
-    if (!kernel.encoded.empty()) {
+    const bool with_lines = keeps_kernel_files() && !kernel.code;
+    spec.kernel = std::make_shared<const dsl::Kernel>(with_lines ? with_lines_of_text(kernel.kernel) : kernel.kernel);
+    spec.code = kernel.code;
+    if (!kernel.encoded.empty() && !kernel.code) {
       auto requests = dsl::RequestEncoder::of_encoded(spec.kernel, kernel.encoded);
       if (!requests) return of_kernel(plan, i, requests.error());
       spec.requests = std::make_shared<const dsl::RequestEncoder>(std::move(*requests));

@@ -72,8 +72,10 @@ Result<std::vector<Artifact>> code_of(Client& client, const graph::Plan& plan) {
   in_parallel(static_cast<int>(std::clamp<size_t>(compiled.size(), 1, kAtOnce)), [&](int, int) {
     for (size_t i = next++; i < compiled.size(); i = next++) {
       const graph::PlannedKernel& kernel = plan.kernels[i];
-      compiled[i] =
-          client.compile(kernel.kernel, {.target = plan.target, .constexprs = kernel.constexprs, .facts = facts[i]});
+      compiled[i] = kernel.code
+                        ? client.compile_custom(kernel.kernel, *kernel.code, {.target = plan.target})
+                        : client.compile(kernel.kernel,
+                                         {.target = plan.target, .constexprs = kernel.constexprs, .facts = facts[i]});
     }
   });
   std::vector<Artifact> out;

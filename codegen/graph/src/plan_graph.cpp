@@ -90,8 +90,9 @@ uint32_t Planner::buffer_of(ValueId value) {
 }
 
 uint32_t Planner::kernel_of(graph::PlannedKernel kernel) {
-  const auto [known, is_new] =
-      kernels_.try_emplace(dsl::encode_kernel(kernel.kernel), static_cast<uint32_t>(plan_.kernels.size()));
+  std::vector<std::byte> form = dsl::encode_kernel(kernel.kernel);
+  if (kernel.code) std::ranges::copy(graph::code_bytes(*kernel.code), std::back_inserter(form));
+  const auto [known, is_new] = kernels_.try_emplace(std::move(form), static_cast<uint32_t>(plan_.kernels.size()));
   if (is_new) plan_.kernels.push_back(std::move(kernel));
   return known->second;
 }
@@ -118,7 +119,7 @@ void Planner::add_launch(const WrittenKernel& written, std::string name, graph::
     return plan_.buffers[other != buffers.end() ? other->second : buffer_of(tensor)].bytes;
   };
   graph::PlannedKernel kernel = written.kernel;
-  state_arrays(written, bytes, kernel.kernel);
+  if (!kernel.code) state_arrays(written, bytes, kernel.kernel);
   launch.kernel = kernel_of(std::move(kernel));
   for (const auto& [read, written_to] : written.in_place) {
     in_place_.insert({static_cast<uint32_t>(plan_.launches.size()), read, written_to});
@@ -172,7 +173,9 @@ Result<void> Planner::add_group(uint32_t number) {
   const NodeId first = group.anchors.empty() ? body_.values[group.roots[0]].node : group.anchors[0];
   for (const WrittenKernel& kernel : written->kernels) {
     const bool is_last = &kernel == &written->kernels.back();
+    const auto& code = kernel.kernel.code;
     std::string line = std::to_string(plan_.launches.size()) + ": " + kernel.kernel.kernel.name +
+                       (code ? ", of the graph's " + std::string(dsl::name_of(code->form)) + "," : "") +
                        (is_last ? " gives" : ", before the next");
     for (const ValueId root : group.roots) {
       if (!is_last) continue;

@@ -1,4 +1,5 @@
-// A tile kernel of the user's as a node: launched as it is, on results that are zeros where it does not write.
+// A tile kernel of the user's as a node: launched as it is, or as the code that the user has for the target, on results
+// that are zeros where it does not write.
 #include "kernel_writer.h"
 
 namespace kiln::planner {
@@ -19,6 +20,12 @@ Result<WrittenGroup> write_tile_kernel(const GroupContext& context) {
     out.kernels.push_back(std::move(*zeros));
   }
   WrittenKernel launched{{tile.kernel, {}}, {}};
+  if (const dsl::CustomCode* code = tile.code_for(context.target)) {
+    launched.kernel.kernel = dsl::declaration_of(tile.kernel);
+    launched.kernel.code = *code;
+  } else if (const std::string why = tile.no_ops(); !why.empty()) {
+    return error(ErrorCode::kCompileFailed, "`" + tile.kernel.name + "` " + why + " that run elsewhere");
+  }
   for (const TileKernel::Argument& argument : tile.arguments) {
     switch (argument.kind) {
       case TileKernel::Argument::Kind::kOperand:

@@ -1,6 +1,7 @@
 // Requests for custom kernels: [tag, declaration as `.kiln` text, form, text, entry, threads, shared bytes, target],
 // and the file's name beside it.
 #include <algorithm>
+#include <array>
 
 #include "binary/binary_format.h"
 #include "kiln/dsl/custom_kernel.h"
@@ -14,6 +15,7 @@ namespace {
 constexpr const char* kCustomTag = "kiln-custom-1";
 constexpr size_t kCustomFields = 8;
 constexpr size_t kMostText = size_t{8} << 20;
+constexpr std::array<std::string_view, kCodeForms> kFormWords = {"llvm", "ptx", "amd"};
 constexpr int64_t kMostThreads = 1024, kMostShared = int64_t{1} << 20;
 
 std::vector<std::byte> custom_head() {
@@ -22,29 +24,6 @@ std::vector<std::byte> custom_head() {
   writer.array(kCustomFields);
   writer.text(kCustomTag);
   return out;
-}
-
-Result<void> check_request(const CustomRequest& request) {
-  const std::string name = "custom kernel `" + request.declaration.name + "`";
-  const CustomCode& code = request.code;
-  if (!only_declares(request.declaration)) return invalid_argument(name + ": its declaration has ops");
-  if (!request.declaration.constexprs.empty()) {
-    return invalid_argument(name + ": `" + request.declaration.constexprs[0].name +
-                            "` is a constexpr, which its text cannot take: make it a parameter");
-  }
-  if (code.text.empty()) return invalid_argument(name + " has no code");
-  if (code.text.size() > kMostText) {
-    return invalid_argument(name + " has " + std::to_string(code.text.size()) + " bytes of code; the most are " +
-                            std::to_string(kMostText));
-  }
-  if (code.threads < 1 || code.threads > kMostThreads) {
-    return invalid_argument(name + ": blocks have 1 to " + std::to_string(kMostThreads) + " threads, not " +
-                            std::to_string(code.threads));
-  }
-  if (code.shared_bytes < 0 || code.shared_bytes > kMostShared) {
-    return invalid_argument(name + ": " + std::to_string(code.shared_bytes) + " bytes of shared memory");
-  }
-  return {};
 }
 
 CustomRequest read_custom(std::span<const std::byte> canonical, std::span<const std::byte> debug) {
@@ -69,6 +48,38 @@ CustomRequest read_custom(std::span<const std::byte> canonical, std::span<const 
 // Tracing leaves the constants that a grid was written with.
 bool only_declares(const Kernel& kernel) { return std::ranges::all_of(kernel.body.ops, is_pure); }
 
+Kernel declaration_of(const Kernel& kernel) {
+  Kernel out = kernel;
+  out.body.ops.clear();
+  out.files.clear();
+  out.space.clear();
+  out.target_defaults.clear();
+  return out;
+}
+
+Result<void> check_custom_request(const CustomRequest& request) {
+  const std::string name = "custom kernel `" + request.declaration.name + "`";
+  const CustomCode& code = request.code;
+  if (!only_declares(request.declaration)) return invalid_argument(name + ": its declaration has ops");
+  if (!request.declaration.constexprs.empty()) {
+    return invalid_argument(name + ": `" + request.declaration.constexprs[0].name +
+                            "` is a constexpr, which its text cannot take: make it a parameter");
+  }
+  if (code.text.empty()) return invalid_argument(name + " has no code");
+  if (code.text.size() > kMostText) {
+    return invalid_argument(name + " has " + std::to_string(code.text.size()) + " bytes of code; the most are " +
+                            std::to_string(kMostText));
+  }
+  if (code.threads < 1 || code.threads > kMostThreads) {
+    return invalid_argument(name + ": blocks have 1 to " + std::to_string(kMostThreads) + " threads, not " +
+                            std::to_string(code.threads));
+  }
+  if (code.shared_bytes < 0 || code.shared_bytes > kMostShared) {
+    return invalid_argument(name + ": " + std::to_string(code.shared_bytes) + " bytes of shared memory");
+  }
+  return {};
+}
+
 std::string_view name_of(CodeForm form) {
   switch (form) {
     case CodeForm::kLlvmIr:
@@ -81,8 +92,16 @@ std::string_view name_of(CodeForm form) {
   return "";
 }
 
+std::string_view word_of(CodeForm form) { return kFormWords[static_cast<size_t>(form)]; }
+
+std::optional<CodeForm> parse_code_form(std::string_view word) {
+  const auto found = std::ranges::find(kFormWords, word);
+  if (found == kFormWords.end()) return std::nullopt;
+  return static_cast<CodeForm>(found - kFormWords.begin());
+}
+
 Result<RequestBytes> encode_custom_request(const CustomRequest& request) {
-  if (auto fine = check_request(request); !fine) return fine.error();
+  if (auto fine = check_custom_request(request); !fine) return fine.error();
   Kernel declaration = request.declaration;
   declaration.body.ops.clear();
   declaration.files.clear();
@@ -107,7 +126,7 @@ bool is_custom_request(std::span<const std::byte> canonical) {
 Result<CustomRequest> decode_custom_request(std::span<const std::byte> canonical, std::span<const std::byte> debug) {
   try {
     CustomRequest out = read_custom(canonical, debug);
-    if (auto fine = check_request(out); !fine) return fine.error();
+    if (auto fine = check_custom_request(out); !fine) return fine.error();
     return out;
   } catch (const BadBytes& bad) {
     return invalid_argument("request for a custom kernel: " + bad.what);

@@ -169,6 +169,72 @@ void runs_on_a_stream_of_others(kiln_client* client, const Gpu& gpu, const Gpu& 
   CHECK(cuStreamDestroy_v2(theirs) == 0 && cuDevicePrimaryCtxRelease_v2(0) == 0);
 }
 
+// A kernel of the user's own PTX between two that are compiled: launched by its name, with its block and parameters.
+constexpr const char* kWithPtx = R"(dim n: 1..4096
+
+kernel @increment {
+  operands f32[n]
+  results f32[n]
+  arguments operand 0, result 0, n
+  code "cuda" ptx threads 64 shared 256 {
+    ".version 7.0\n.target sm_52\n.address_size 64\n"
+    ".visible .entry increment(.param .u64 x, .param .u64 out, .param .u32 n) {\n"
+    "  ret;\n"
+    "}\n"
+  }
+  kernel increment(%x: ptr<f32> readonly, %out: ptr<f32>, %n: i32) {
+    grid [div(n + 63, 64), 1, 1]
+  }
+}
+
+graph steps(%x: f32[n]) {
+  %0 = add %x, %x : f32[n]
+  %1 = kernel %0 {kernel = @increment} : f32[n]
+  %2 = mul %1, %1 : f32[n]
+  output y = %2
+}
+)";
+
+void nothing(const unsigned char*, const unsigned[3]) {}
+
+void runs_code_of_ones_own(kiln_client* client, const Gpu& gpu) {
+  kiln_graph* graph;
+  kiln_compiled_graph* fn;
+  kiln_bytes* text;
+  kiln_graph_options options = {};
+  options.size = sizeof options;
+  options.target = "cuda";
+  fake_kernel("kiln_entry", nothing);
+  CHECK_OK(kiln_graph_parse(kWithPtx, std::strlen(kWithPtx), "steps.kg", &graph));
+  CHECK_OK(kiln_graph_compile(client, graph, &options, &fn));
+  CHECK_OK(kiln_graph_explain(fn, nullptr, 0, &text));
+  CHECK(std::strstr(kiln_bytes_data(text), ": increment, of the graph's PTX, gives f32[n]\n") != nullptr);
+  const int64_t shape[] = {kCount};
+  const kiln_array input = on(gpu.memory[0], shape, 0), output = on(gpu.memory[1], shape, 0);
+  kiln_run_options run = {};
+  run.size = sizeof run;
+  run.stream = gpu.stream;
+  const size_t before = fake_launches();
+  CHECK_OK(kiln_graph_run(fn, &input, 1, &output, 1, &run));
+  CHECK_OK(kiln_stream_synchronise(gpu.stream));
+  size_t found = 0;
+  for (size_t i = before; i < fake_launches(); ++i) {
+    const FakeLaunch& seen = *fake_launch(i);
+    if (std::strcmp(seen.entry, "increment") != 0) continue;
+    int32_t n = 0;
+    std::memcpy(&n, seen.params + 16, sizeof n);
+    CHECK(seen.grid[0] == 2 && seen.block[0] == 64 && seen.shared_bytes == 256 && n == kCount);
+    ++found;
+  }
+  CHECK(found == 1);
+  options.target = "cpu";
+  CHECK_FAILS(kiln_graph_compile(client, graph, &options, &fn), KILN_COMPILE_FAILED,
+              "steps.kg:20:3: kernel: `increment` has code for cuda, and no ops that run elsewhere");
+  for (void* handle : {static_cast<void*>(text), static_cast<void*>(fn), static_cast<void*>(graph)}) {
+    CHECK_OK(kiln_free(handle));
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -187,6 +253,7 @@ int main() {
     const Gpu gpu(0), other(1);
     launches(client, gpu, other);
     runs_on_a_stream_of_others(client, gpu, other);
+    runs_code_of_ones_own(client, gpu);
   }
   CHECK_OK(kiln_free(client));
   CHECK(std::strcmp(fake_misuse(), "") == 0);

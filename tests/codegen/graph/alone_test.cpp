@@ -399,5 +399,43 @@ INSTANTIATE_TEST_SUITE_P(All, AlonePlanOfAGpu, testing::ValuesIn(gpu_cases()),
 INSTANTIATE_TEST_SUITE_P(All, AlonePlan, testing::ValuesIn(all_cases()),
                          [](const auto& info) { return info.param.name; });
 
+// A kernel of the user's with code: for its target the plan has that, elsewhere its ops, and where it has none an
+// error.
+TEST(CodeOfOnesOwn, IsPlannedWhereItIs) {
+  const char* const declared =
+      "  kernel double_it(%x: ptr<f32> readonly, %y: ptr<f32>, %n: i32) {\n    grid [n, 1, 1]\n";
+  const std::string head =
+      "dim n: 1..4096\n\nkernel @double_it {\n  operands f32[n]\n  results f32[n]\n"
+      "  arguments operand 0, result 0, n\n  code \"cuda\" ptx threads 32 { \".version 7.0\" }\n";
+  const std::string ops =
+      "    %p = program_id {axis = 0} : i32\n    %from = addptr %x, %p : ptr<f32>\n    %v = load %from : f32\n"
+      "    %w = add %v, %v : f32\n    %to = addptr %y, %p : ptr<f32>\n    store %to, %w\n";
+  const std::string tail =
+      "  }\n}\ngraph g(%x: f32[n]) {\n  %a = kernel %x {kernel = @double_it}\n"
+      "  %b = kernel %a {kernel = @double_it}\n  output y = %b\n}\n";
+  const auto plan_of = [&](bool with_ops, const std::string& target) {
+    auto graph = graph::parse(head + declared + (with_ops ? ops : "") + tail, "case.kg");
+    EXPECT_TRUE(graph) << graph.error().message;
+    return planner::plan_graph({*graph, target, {}});
+  };
+  auto gpu = plan_of(true, "cuda:sm_90a");
+  ASSERT_TRUE(gpu) << gpu.error().message;
+  ASSERT_EQ(gpu->kernels.size(), 2u) << "zeros, and the code once";
+  const graph::PlannedKernel& coded = gpu->kernels[1];
+  ASSERT_TRUE(coded.code);
+  EXPECT_EQ(coded.code->threads, 32);
+  EXPECT_TRUE(coded.kernel.body.ops.empty());
+  EXPECT_EQ(gpu->log[1], "1: double_it, of the graph's PTX, gives f32[n]");
+  auto interpreted = plan_of(true, "interp");
+  ASSERT_TRUE(interpreted) << interpreted.error().message;
+  EXPECT_FALSE(interpreted->kernels[1].code);
+  ASSERT_TRUE(plan_of(false, "cuda:sm_90a"));
+  const auto nothing = plan_of(false, "cpu:generic");
+  ASSERT_FALSE(nothing);
+  EXPECT_EQ(nothing.error().message,
+            "case.kg:13:3: kernel: `double_it` has code for cuda, and no ops that run elsewhere");
+  EXPECT_EQ(nothing.error().code, ErrorCode::kCompileFailed);
+}
+
 }  // namespace
 }  // namespace kiln::test

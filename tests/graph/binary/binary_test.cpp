@@ -58,7 +58,7 @@ INSTANTIATE_TEST_SUITE_P(All, OpBinary, testing::Range(0, kTensorOpCount),
                          [](const auto& test) { return graph::info(static_cast<TensorOp>(test.param)).name; });
 
 TEST(GraphBinary, GoldenGraphsComeBack) {
-  for (const char* name : {"mlp.kg", "bodies.kg"}) {
+  for (const char* name : {"mlp.kg", "bodies.kg", "custom_code.kg"}) {
     const Graph graph = golden(name);
     const auto again = decode(encode(graph));
     ASSERT_TRUE(again) << again.error().message;
@@ -268,6 +268,31 @@ TEST(GraphKey, KernelsCountByTheirCanonicalForm) {
   EXPECT_EQ(key(graph), before);
   graph.kernels[0].kernel.constexprs.push_back({"BLOCK", 4});
   EXPECT_NE(key(graph), before);
+}
+
+// Code of the user's own counts, but for where it is from.
+TEST(GraphKey, CodeOfOnesOwnCounts) {
+  const Graph graph = golden("custom_code.kg");
+  const std::string before = key(graph);
+  const auto with = [&](const std::function<void(TileKernel::Code&)>& change) {
+    Graph other = graph;
+    change(other.kernels[0].codes[0]);
+    return key(other);
+  };
+  EXPECT_EQ(with([](auto& each) { each.code.file = "elsewhere.ptx"; }), before);
+  EXPECT_NE(with([](auto& each) { each.code.text += ' '; }), before);
+  EXPECT_NE(with([](auto& each) { each.code.threads = 128; }), before);
+  EXPECT_NE(with([](auto& each) { each.target = "cuda"; }), before);
+  Graph without = graph;
+  without.kernels[1].codes.clear();
+  EXPECT_NE(key(without), before);
+  // Two that differ in nothing else stay two.
+  Graph both = graph;
+  both.kernels[1] = both.kernels[0];
+  both.kernels[1].name = "other";
+  EXPECT_EQ(canonical(both).kernels.size(), 1u);
+  both.kernels[1].codes[0].code.text += ' ';
+  EXPECT_EQ(canonical(both).kernels.size(), 2u);
 }
 
 // Keys are part of caches: these change on purpose or not at all.

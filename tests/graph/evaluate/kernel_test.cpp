@@ -61,5 +61,16 @@ TEST(EvaluateKernel, ErrorsNameTheNodeAndTheKernel) {
             "model.cpp:2:1: kernel: `n` is 3298534883328, which is no i32");
 }
 
+// Code of the user's own is for compilers: here the ops run, and where there are none nothing does.
+TEST(EvaluateKernel, CodeOfOnesOwnDoesNotRun) {
+  Graph graph = with_kernel([](Expr n) { return n; });
+  TileKernel& kernel = graph.kernels[0];
+  kernel.kernel.constexprs.clear();
+  kernel.codes = {{"cuda", {.form = dsl::CodeForm::kPtx, .text = "…"}}, {"cpu", {.text = "…"}}};
+  kernel.kernel = dsl::declaration_of(kernel.kernel);
+  EXPECT_EQ(failure(graph, inputs()),
+            "model.cpp:2:1: kernel: `add` has code for cuda and cpu, and no ops that say what it computes");
+}
+
 }  // namespace
 }  // namespace kiln::graph::evaluating

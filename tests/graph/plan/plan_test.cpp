@@ -118,6 +118,28 @@ TEST(Plan, ComesWithoutTheOpsOfItsKernels) {
   }
 }
 
+// A kernel whose code is the user's own: the request is one for that, whatever arrays are aligned to.
+TEST(Plan, KeepsCodeOfOnesOwn) {
+  Plan plan = hand_plan("cuda:sm_90a");
+  plan.kernels[0].kernel = dsl::declaration_of(plan.kernels[0].kernel);
+  plan.kernels[0].kernel.constexprs.clear();
+  plan.kernels[0].kernel.grid = {dsl::Expr(1), dsl::Expr(1), dsl::Expr(1)};
+  plan.kernels[0].constexprs.clear();
+  plan.kernels[0].code = {.form = dsl::CodeForm::kPtx, .text = "\xff", .entry = "scale", .threads = 64};
+  const std::vector<std::byte> bytes = encode_plan(plan);
+  for (const auto& again : {decode_plan(bytes), decode_plan_heads(bytes)}) {
+    ASSERT_TRUE(again) << again.error().message;
+    EXPECT_EQ(again->kernels[0].code, plan.kernels[0].code);
+    EXPECT_FALSE(again->kernels[1].code);
+    EXPECT_EQ(encode_plan(*again), bytes);
+    EXPECT_EQ(facts_of(*again)[0], dsl::Facts(4, dsl::ParamFact::kNone));
+  }
+  plan.kernels[0].code->threads = 5000;
+  const auto refused = decode_plan(encode_plan(plan));
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("kernel 0: custom kernel `scale`: blocks have 1 to 1024 threads"));
+}
+
 TEST(Plan, HeadsSayWhetherThereAreLoops) {
   Plan plan = hand_plan();
   plan.kernels.push_back({*dsl::lang::kernels::matmul().ir(), {}});

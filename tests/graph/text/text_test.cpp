@@ -118,6 +118,26 @@ TEST(GraphText, NumbersAreRoundedOnce) {
   EXPECT_THAT(print(graph), testing::HasSubstr("value = -128}"));
 }
 
+TEST(GraphText, CodeOfOnesOwnIsRefusedWithItsPlace) {
+  const auto error_of = [](const std::string& code) {
+    const auto graph = parse("kernel @k {\n  results f32[4]\n  arguments result 0\n  " + code +
+                                 "\n  kernel k(%y: ptr<f32>) {\n    grid [4, 1, 1]\n  }\n}\n"
+                                 "graph g() {\n  %y = kernel {kernel = @k}\n  output y = %y\n}\n",
+                             "test.kg");
+    return graph ? "reads" : graph.error().message.substr(0, graph.error().message.find('\n'));
+  };
+  EXPECT_EQ(error_of(R"(code "cuda" ptx { "one\n" "two" })"), "reads");
+  EXPECT_EQ(error_of(R"(code cuda ptx { "" })"),
+            "test.kg:4:8: error: expected a string in double quotes, found `cuda`");
+  EXPECT_EQ(error_of(R"(code "cuda" cubin { "" })"),
+            "test.kg:4:15: error: the form of code is `llvm`, `ptx` or `amd`, not `cubin`");
+  EXPECT_EQ(error_of(R"(code "cuda" ptx warps 4 { "" })"),
+            "test.kg:4:19: error: expected `entry`, `file`, `threads`, `shared`, or the code in `{ }`, found `warps`");
+  EXPECT_EQ(error_of(R"(code "cuda" ptx { ret; })"),
+            "test.kg:4:21: error: expected a string in double quotes, found `ret`");
+  EXPECT_EQ(error_of(R"(code "cuda" ptx { })"), "test.kg:1:1: error: kernel @k: custom kernel `k` has no code");
+}
+
 // A value may be called like a number that printing gives to another.
 TEST(GraphText, NamesOfAnyKind) {
   GraphBuilder builder("a/graph");

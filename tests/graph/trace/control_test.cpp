@@ -196,6 +196,25 @@ TEST(Kernels, GradientIsABody) {
   EXPECT_THAT(input_names(def.ir()->bodies[kernel.gradient]), ElementsAre("x0", "y0", "g0"));
 }
 
+// Two calls with one kernel are one kernel where their code is the same.
+TEST(Kernels, CodeOfOnesOwnIsOfTheKernel) {
+  const auto declared = lang::kernel(
+      "scale", {"x", "y", "n"},
+      [](lang::Ptr<const lang::f32>, lang::Ptr<lang::f32>, lang::i32 count) { lang::grid(lang::cdiv(count, 256)); });
+  const auto coded = [&](const Tensor& x, const char* text) {
+    return kernel(CustomKernel{declared.ir(), {{"cuda", {.form = dsl::CodeForm::kPtx, .text = text, .threads = 256}}}},
+                  {KernelArgument::in(x), KernelArgument::out(f32, x.shape()), KernelArgument::number(x.extent(0))})[0];
+  };
+  const auto def =
+      graph("g", {input("x", f32, {n})}, [&](Tensor x) { return coded(coded(coded(x, "first"), "first"), "second"); });
+  ASSERT_EQ(error_text(def), "");
+  ASSERT_EQ(def.ir()->kernels.size(), 2u);
+  EXPECT_EQ(def.ir()->kernels[0].codes.at(0).code.text, "first");
+  EXPECT_EQ(def.ir()->kernels[1].name, "scale_2");
+  EXPECT_THAT(error_text(graph("g", {input("x", f32, {n})}, [&](Tensor x) { return coded(x, ""); })),
+              HasSubstr("custom kernel `scale` has no code"));
+}
+
 TEST(Kernels, Mistakes) {
   using Arguments = std::vector<KernelArgument>;
   const auto error_of = [](const std::function<Arguments(Tensor)>& arguments, const KernelGradient& gradient = {}) {

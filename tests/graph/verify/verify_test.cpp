@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "graph/random_graph.h"
+#include "kiln/dsl/text.h"
 #include "kiln/graph/builder.h"
 
 namespace kiln::graph {
@@ -200,6 +201,33 @@ TEST(Verify, Kernels) {
        "kernel @twice: its gradient @part must take 4 tensors (operands, results, a gradient of each result) and give "
        "2 (one of "
        "each float operand)"},
+  });
+}
+
+TEST(Verify, CodeOfOnesOwn) {
+  const auto with = [](const char* target, dsl::CodeForm form, dsl::CustomCode code = {.text = "some"}) {
+    code.form = form;
+    return [=](Graph& g) {
+      g.kernels[0].kernel = *dsl::parse(
+          "kernel twice(%x: ptr<f32> readonly, %y: ptr<f32> readonly, %out: ptr<f32>, %n: i32) {\n  grid [n, 1, "
+          "1]\n}\n",
+          "declared.kiln");
+      g.kernels[0].codes = {{target, code}};
+    };
+  };
+  using enum dsl::CodeForm;
+  const std::string custom = "kernel @twice: custom kernel `twice`";
+  expect({
+      {with("cuda:sm_90a", kPtx), "verifies"},
+      {with("cpu", kLlvmIr), "verifies"},
+      {with("toaster", kLlvmIr),
+       "kernel @twice: has code for a target that is none: there are no targets `toaster`; there are cpu, cuda, amd"},
+      {with("cpu", kPtx), "kernel @twice: has PTX for cpu, which does not take it"},
+      {with("cuda", kAmdAssembly), "kernel @twice: has assembly of AMD's GPUs for cuda, which does not take it"},
+      {with("cuda", kPtx, {}), custom + " has no code"},
+      {with("cuda", kPtx, {.text = "some", .threads = 0}), custom + ": blocks have 1 to 1024 threads, not 0"},
+      {[&](Graph& g) { g.kernels[0].codes = {{"cuda", {.form = kPtx, .text = "some"}}}; },
+       custom + ": `BLOCK` is a constexpr, which its text cannot take: make it a parameter"},
   });
 }
 

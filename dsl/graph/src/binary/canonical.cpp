@@ -24,6 +24,7 @@
 #include "binary/canonical_digest.h"
 #include "binary/canonical_located.h"
 #include "binary/canonical_number.h"
+#include "binary/custom_code.h"
 #include "binary/format.h"
 #include "ir/renumber.h"
 #include "kiln/dsl/binary.h"
@@ -107,12 +108,15 @@ class Canonicaliser {
     TileKernel now = old;
     now.kernel = nameless(old.kernel);
     now.gradient = kNone;  // what a graph computes does not depend on it
+    for (TileKernel::Code& each : now.codes) each.code.file.clear();
     for (TileKernel::Argument& argument : now.arguments) argument.scalar = expr(argument.scalar);
     for (TensorType& operand : now.operands) operand = type(operand);
     for (TensorType& result : now.results) result = type(result);
     std::vector<std::byte> bytes;
     dsl::CborWriter writer(bytes);
     write_kernel_fields(now, writer);
+    const size_t without_codes = bytes.size();
+    if (!now.codes.empty()) write_codes(now.codes, writer);
     Digest& digest = kernel_digests_.emplace_back();
     const Describe describe(digest, dim_digests_);
     digest.add(dsl::encode_kernel(now.kernel));
@@ -123,6 +127,7 @@ class Canonicaliser {
     }
     describe(now.operands);
     describe(now.results);
+    if (!now.codes.empty()) digest.add(std::span(bytes).subspan(without_codes));
     const auto [id, fresh] = kernels_interned_.find(std::move(bytes));
     now.name = "k" + std::to_string(id);
     if (fresh) out_.kernels.push_back(std::move(now));

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "binary/cbor_reader.h"
+#include "binary/custom_code.h"
 #include "binary/format.h"
 #include "ir/limits.h"
 #include "kiln/dsl/binary.h"
@@ -138,7 +139,8 @@ class Decoder {
   }
 
   TileKernel kernel() {
-    in_.record("a kernel", 6);
+    const size_t fields = in_.array("a kernel's fields", 7);
+    if (fields < 6) throw BadBytes{"a kernel lacks fields"};
     TileKernel out;
     out.name = in_.text("a kernel's name", kMaxName);
     auto tile = dsl::decode_kernel(in_.bytes("a kernel"));
@@ -148,6 +150,8 @@ class Decoder {
     types(out.operands, kMaxListed, "a kernel's operands");
     types(out.results, kMaxListed, "a kernel's results");
     out.gradient = static_cast<BodyId>(in_.bits("a gradient", kMaxNodes)) - 1;
+    if (fields == 7) out.codes = read_codes(in_);
+    if (fields == 7 && out.codes.empty()) throw BadBytes{"an empty list of codes is written"};
     return out;
   }
 

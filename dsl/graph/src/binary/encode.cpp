@@ -3,6 +3,7 @@
 #include <array>
 #include <bit>
 
+#include "binary/custom_code.h"
 #include "binary/format.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/expr_binary.h"
@@ -102,10 +103,11 @@ class Encoder {
     for (size_t i = 1; i < graph_.attr_lists.size(); ++i) write_attrs(graph_.attr_lists[i], out_);
     out_.array(graph_.kernels.size());
     for (const TileKernel& kernel : graph_.kernels) {
-      out_.array(6);
+      out_.array(kernel.codes.empty() ? 6 : 7);
       out_.text(kernel.name);
       write_kernel_fields(kernel, out_);
       out_.bits(uint64_t{kernel.gradient == kNone ? 0 : kernel.gradient + 1});
+      if (!kernel.codes.empty()) write_codes(kernel.codes, out_);
     }
     out_.array(graph_.bodies.size());
     for (const Body& body : graph_.bodies) write_body(body);

@@ -9,7 +9,8 @@
 //               [expression…] · [int…] · element · literal's bits · [bytes an element, bytes], little-endian, of as few
 //               bytes as hold all · text. The empty list, number 0, is not written
 //     kernel    [name, bytes of encode_kernel, [argument…], [type…], [type…], gradient + 1 or 0]; a type is a record
-//               as above; an argument is [0, operand], [1, result] or [2, expression]
+//               as above; an argument is [0, operand], [1, result] or [2, expression]. Behind that, of a kernel with
+//               code of the user's own, the codes (binary/custom_code.h)
 //     body      [name, inputs, outputs, nodes, names, locations of inputs, locations of nodes]; the first is main
 //       input     [name, type, the output it is donated to + 1 or 0]
 //       output    [name, value]
@@ -35,7 +36,7 @@ enum class AttrForm : uint8_t { kInt, kFloat, kExpr, kShape, kInts, kElement, kL
 // encode.cpp
 void write_type(const TensorType& type, dsl::CborWriter& out);
 void write_attrs(const AttrList& attrs, dsl::CborWriter& out);
-// All but its gradient.
+// All but its gradient and its codes.
 void write_kernel_fields(const TileKernel& kernel, dsl::CborWriter& out);
 // Numbers of the values of a body in the order of their definition.
 std::vector<ValueId> definition_order(const Body& body);

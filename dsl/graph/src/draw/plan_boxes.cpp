@@ -160,7 +160,8 @@ std::string kernel_texts(const Plan& plan) {
   std::string out = "[";
   for (const PlannedKernel& kernel : plan.kernels) {
     const auto whole = kernel.encoded.empty() ? Result<dsl::Kernel>(kernel.kernel) : dsl::decode_kernel(kernel.encoded);
-    out += script_string(whole ? dsl::print(*whole) : whole.error().message) + ",\n";
+    const std::string code = kernel.code ? "\n" + kernel.code->text : "";
+    out += script_string(whole ? dsl::print(*whole) + code : whole.error().message) + ",\n";
   }
   return out + "]";
 }

@@ -57,6 +57,9 @@ Result<Buffers> buffers_of(Step& step, const TileKernel& kernel) {
 Result<void> run_kernel(Step& step) {
   const auto number = static_cast<size_t>(int_attr(step.attrs(), 0));
   const TileKernel& kernel = step.machine.graph.kernels[number];
+  if (const std::string why = kernel.no_ops(); !why.empty()) {
+    return step.fail("`" + kernel.name + "` " + why + " that say what it computes");
+  }
   auto code = instantiated(step.machine, number);
   if (!code) return step.fail("`" + kernel.name + "`: " + code.error().message);
   auto buffers = buffers_of(step, kernel);

@@ -171,7 +171,7 @@ bool Importer::same_kernel(uint32_t here, uint32_t there) const {
   };
   if (!same_types(a.operands, b.operands) || !same_types(a.results, b.results)) return false;
   if (!std::ranges::equal(a.arguments, b.arguments, same_argument)) return false;
-  if ((a.gradient == kNone) != (b.gradient == kNone)) return false;
+  if (a.codes != b.codes || (a.gradient == kNone) != (b.gradient == kNone)) return false;
   if (a.gradient != kNone && !same_body(a.gradient, b.gradient)) return false;
   return dsl::print(a.kernel) == dsl::print(b.kernel);
 }

@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstdlib>
 
+#include "kiln/dsl/config.h"
+
 namespace kiln::graph {
 namespace {
 
@@ -56,6 +58,19 @@ bool same(const Attr& a, const Attr& b) {
 }
 
 }  // namespace
+
+const dsl::CustomCode* TileKernel::code_for(std::string_view target) const {
+  const auto fits = [&](const Code& each) { return dsl::defaults_apply(each.target, target); };
+  const auto found = std::ranges::find_if(codes, fits);
+  return found == codes.end() ? nullptr : &found->code;
+}
+
+std::string TileKernel::no_ops() const {
+  if (codes.empty() || !dsl::only_declares(kernel)) return "";
+  std::string out = "has code for ";
+  for (const Code& each : codes) out += (&each == codes.data() ? "" : " and ") + each.target;
+  return out + ", and no ops";
+}
 
 dsl::ExprNames Graph::expr_names() const {
   return {[this](uint32_t index) { return index < dims.size() ? dims[index].name : "?" + std::to_string(index); },

@@ -27,7 +27,7 @@ std::vector<dsl::Facts> facts_of(const Plan& plan) {
   for (const PlannedKernel& kernel : plan.kernels) {
     dsl::Facts& facts = out.emplace_back();
     for (const dsl::Param& param : kernel.kernel.params) {
-      facts.push_back(param.type.pointer ? dsl::ParamFact::kAlign16 : dsl::ParamFact::kNone);
+      facts.push_back(param.type.pointer && !kernel.code ? dsl::ParamFact::kAlign16 : dsl::ParamFact::kNone);
     }
   }
   for (const PlannedLaunch& launch : plan.launches) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "binary/cbor_reader.h"
+#include "binary/custom_code.h"
 #include "ir/expr_limits.h"
 #include "ir/limits.h"
 #include "kiln/dsl/binary.h"
@@ -107,13 +108,14 @@ class Decoder {
   }
 
   PlannedKernel kernel() {
-    in_.record("it", 2);
-    const auto code = in_.bytes("its code");
+    const size_t fields = in_.array("it", 3);
+    if (fields < 2) throw BadBytes{"it lacks its constexprs"};
+    const auto encoded = in_.bytes("its ops");
     std::optional<PlannedKernel> head;
-    if (heads_) head = read_kernel_head(code);
+    if (heads_) head = read_kernel_head(encoded);
     PlannedKernel out = head ? std::move(*head) : PlannedKernel();
     if (!head) {
-      auto read = dsl::decode_kernel(code);
+      auto read = dsl::decode_kernel(encoded);
       if (!read) throw BadBytes{read.error().message};
       out.kernel = std::move(*read);
     }
@@ -128,6 +130,11 @@ class Decoder {
     }
     if (auto complete = dsl::complete_constexprs(out.kernel, out.constexprs, plan_.target); !complete) {
       throw BadBytes{complete.error().message};
+    }
+    if (fields == 3) {
+      out.code = read_custom_code(in_);
+      auto fine = dsl::check_custom_request({out.kernel, *out.code, plan_.target});
+      if (!fine) throw BadBytes{fine.error().message};
     }
     return out;
   }

@@ -1,4 +1,5 @@
 // Plan to CBOR; see plan_format.h for the layout.
+#include "binary/custom_code.h"
 #include "kiln/dsl/binary.h"
 #include "kiln/dsl/cbor_writer.h"
 #include "kiln/dsl/expr_binary.h"
@@ -56,13 +57,14 @@ class Writer {
   }
 
   void write(const PlannedKernel& kernel) {
-    out_.array(2);
+    out_.array(kernel.code ? 3 : 2);
     write(kernel.encoded.empty() ? dsl::encode_kernel(kernel.kernel) : kernel.encoded);
     out_.array(2 * kernel.constexprs.size());
     for (const auto& [name, value] : kernel.constexprs) {
       write(name);
       out_.integer(value);
     }
+    if (kernel.code) write_custom_code(*kernel.code, out_);
   }
 
   void write(const PlannedBuffer& buffer) {
@@ -106,6 +108,13 @@ class Writer {
 };
 
 }  // namespace
+
+std::vector<std::byte> code_bytes(const dsl::CustomCode& code) {
+  std::vector<std::byte> out;
+  dsl::CborWriter writer(out);
+  write_custom_code(code, writer);
+  return out;
+}
 
 std::vector<std::byte> encode_plan(const Plan& plan) {
   std::vector<std::byte> out;

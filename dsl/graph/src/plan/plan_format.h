@@ -6,7 +6,8 @@
 //     dim       [name, low, high, multiple]
 //     tensor    [name, element, extent…], of inputs and outputs
 //     in place  [input + 1 or 0, …], one an output
-//     kernel    [bytes of encode_kernel, [name, value, …]], constexprs by name
+//     kernel    [bytes of encode_kernel, [name, value, …]], constexprs by name; of the user's own code, which the
+//               kernel declares, with that behind it (binary/custom_code.h)
 //     buffer    [home, index, bytes]; of the arena [2, offset, bytes]
 //     loop      [first launch, count, length, counter]
 //     launch    [kernel, [argument…], name, place, bytes moved, [op…]]

@@ -43,6 +43,7 @@ class GraphParser : private dsl::TextReader {
   void parse_kernel();
   void parse_kernel_types(std::string_view what, std::vector<TensorType>& types);
   TileKernel::Argument parse_argument();
+  TileKernel::Code parse_code();
   void parse_body();
   void begin_body();
   void parse_graph();

@@ -135,7 +135,7 @@ TensorType GraphParser::parse_type() {
 
 // --- kernels ---
 
-// kernel @k { operands …  results …  arguments …  gradient @g  kernel k(…) {…} }
+// kernel @k { operands …  results …  arguments …  gradient @g  code …  kernel k(…) {…} }
 void GraphParser::parse_kernel() {
   lexer_.next();
   const Name name = parse_global("the kernel's name like `@scale`");
@@ -153,7 +153,11 @@ void GraphParser::parse_kernel() {
   }
   const auto id = static_cast<uint32_t>(kernels_.size());
   if (accept("gradient")) gradients_.emplace_back(id, parse_global("the gradient's body like `@g`"));
-  if (!is("kernel")) fail_expected("`operands`, `results`, `arguments`, `gradient`, or the text of a kernel");
+  while (is("code")) {
+    if (kernel.codes.size() == kMaxCodes) fail(lexer_.peek(), "too many codes");
+    kernel.codes.push_back(parse_code());
+  }
+  if (!is("kernel")) fail_expected("`operands`, `results`, `arguments`, `gradient`, `code`, or the text of a kernel");
   const Token at = lexer_.peek();
   kernel.kernel = dsl::read_kernel(lexer_, file_name_);
   if (auto sound = dsl::verify(kernel.kernel); !sound) {
@@ -183,6 +187,34 @@ TileKernel::Argument GraphParser::parse_argument() {
   const int64_t index = parse_int();
   if (index >= static_cast<int64_t>(kMaxListed)) fail(at, "the number is too large");
   return {kind, static_cast<uint32_t>(index), {}};
+}
+
+// code "cuda" ptx threads 256 { ".version 8.0\n" … }
+TileKernel::Code GraphParser::parse_code() {
+  lexer_.next();
+  TileKernel::Code out;
+  out.target = parse_string();
+  const Token at = expect(TokenKind::kName, "the form of the code: `llvm`, `ptx` or `amd`");
+  const auto form = dsl::parse_code_form(at.text);
+  if (!form) fail(at, "the form of code is `llvm`, `ptx` or `amd`, not " + describe(at));
+  out.code.form = *form;
+  while (!is("{")) {
+    if (accept("entry")) {
+      out.code.entry = parse_string();
+    } else if (accept("file")) {
+      out.code.file = parse_string();
+    } else if (accept("threads")) {
+      out.code.threads = parse_int();
+    } else if (accept("shared")) {
+      out.code.shared_bytes = parse_int();
+    } else {
+      fail_expected("`entry`, `file`, `threads`, `shared`, or the code in `{ }`");
+    }
+  }
+  expect("{");
+  while (!is("}")) out.code.text += parse_string();
+  expect("}");
+  return out;
 }
 
 void GraphParser::set_gradients() {

@@ -63,6 +63,7 @@ class Printer {
     for (size_t i = 0; i < kernel.arguments.size(); ++i) out_ += (i > 0 ? ", " : "") + argument(kernel.arguments[i]);
     if (!kernel.arguments.empty()) out_ += '\n';
     if (kernel.gradient != kNone) out_ += "  gradient @" + names_.body(kernel.gradient) + '\n';
+    for (const TileKernel::Code& each : kernel.codes) print_code(each);
     const std::string text = dsl::print(kernel.kernel);
     for (size_t start = 0; start < text.size();) {
       const size_t end = std::min(text.find('\n', start), text.size());
@@ -71,6 +72,23 @@ class Printer {
       start = end + 1;
     }
     out_ += "}\n\n";
+  }
+
+  // A string for each line of the code.
+  void print_code(const TileKernel::Code& each) {
+    const dsl::CustomCode& code = each.code;
+    out_ += "  code " + dsl::in_quotes(each.target) + ' ' + std::string(dsl::word_of(code.form));
+    if (!code.entry.empty()) out_ += " entry " + dsl::in_quotes(code.entry);
+    if (!code.file.empty()) out_ += " file " + dsl::in_quotes(code.file);
+    if (code.threads != 1) out_ += " threads " + std::to_string(code.threads);
+    if (code.shared_bytes != 0) out_ += " shared " + std::to_string(code.shared_bytes);
+    out_ += " {\n";
+    for (size_t start = 0; start < code.text.size();) {
+      const size_t end = std::min(code.text.find('\n', start), code.text.size() - 1) + 1;
+      out_ += "    " + dsl::in_quotes(std::string_view(code.text).substr(start, end - start)) + '\n';
+      start = end;
+    }
+    out_ += "  }\n";
   }
 
   std::string types(const std::vector<TensorType>& list) const {

@@ -27,7 +27,7 @@ struct AxisPlan {
   Tensor tensor;
 };
 
-struct Plan {
+struct IndexPlan {
   std::vector<AxisPlan> axes;  // of x
   std::vector<int> layout;     // of the result: an axis of x, kNewAxis or kBlock
   std::vector<Expr> block;
@@ -113,15 +113,15 @@ std::vector<Index> expanded(Call& call, const Tensor& x, const std::vector<Index
 }
 
 // Where the block stands: at the first of its indices, in front where others stand between them.
-void place_block(Plan& plan, const std::vector<bool>& in_block, size_t before) {
+void place_block(IndexPlan& plan, const std::vector<bool>& in_block, size_t before) {
   const auto first = std::find(in_block.begin(), in_block.end(), true);
   const auto last = std::find(in_block.rbegin(), in_block.rend(), true).base();
   const bool neighbours = std::find(first, last, false) == last;
   plan.layout.insert(plan.layout.begin() + (neighbours ? static_cast<ptrdiff_t>(before) : 0), kBlock);
 }
 
-Plan make_plan(Call& call, const Tensor& x, const std::vector<Index>& given) {
-  Plan plan;
+IndexPlan make_plan(Call& call, const Tensor& x, const std::vector<Index>& given) {
+  IndexPlan plan;
   const std::vector<Index> indices = expanded(call, x, given);
   plan.has_block = std::any_of(indices.begin(), indices.end(),
                                [](const Index& index) { return index.kind() == Index::Kind::kTensor; });
@@ -161,7 +161,7 @@ Plan make_plan(Call& call, const Tensor& x, const std::vector<Index>& given) {
 }
 
 // The ranges and numbers, as slices of their axes.
-Tensor sliced(Call& call, const Tensor& x, const Plan& plan) {
+Tensor sliced(Call& call, const Tensor& x, const IndexPlan& plan) {
   std::vector<Expr> start(plan.axes.size(), Expr(0)), end = call.shape(x);
   std::vector<int64_t> step(plan.axes.size(), 1), reversed;
   bool whole = true;
@@ -181,7 +181,7 @@ Tensor sliced(Call& call, const Tensor& x, const Plan& plan) {
 }
 
 // `x` without the axes of numbers, indexed by the tensors, whose block goes to its place.
-Tensor indexed(Call& call, const Tensor& x, const Plan& plan) {
+Tensor indexed(Call& call, const Tensor& x, const IndexPlan& plan) {
   std::vector<Expr> shape;
   std::vector<int64_t> axes;
   std::vector<Tensor> operands = {Tensor()};
@@ -207,7 +207,7 @@ Tensor indexed(Call& call, const Tensor& x, const Plan& plan) {
 }
 
 // The result's shape, with or without the new axes.
-std::vector<Expr> result_shape(Call& call, const Tensor& x, const Plan& plan, bool with_new) {
+std::vector<Expr> result_shape(Call& call, const Tensor& x, const IndexPlan& plan, bool with_new) {
   std::vector<Expr> out;
   for (const int each : plan.layout) {
     if (each == kNewAxis && with_new) out.emplace_back(1);
@@ -226,7 +226,7 @@ struct PutPlan {
   std::vector<int> ranges;  // axes of x
 };
 
-PutPlan put_indices(Call& call, const Plan& plan) {
+PutPlan put_indices(Call& call, const IndexPlan& plan) {
   PutPlan out;
   ElementType type = i64;
   for (size_t i = 0; i < plan.axes.size(); ++i) {
@@ -264,7 +264,7 @@ PutPlan put_indices(Call& call, const Plan& plan) {
 }
 
 // Values as index_put takes them: the block's axes, the ranges', then those of whole axes.
-Tensor put_values(Call& call, const Tensor& values, const Plan& plan, const PutPlan& put) {
+Tensor put_values(Call& call, const Tensor& values, const IndexPlan& plan, const PutPlan& put) {
   std::vector<int64_t> block, ranges, whole;
   int64_t next = 0;
   for (const int each : plan.layout) {
@@ -300,7 +300,7 @@ Tensor combined(const Tensor& x, const Tensor& values, ScatterKind kind, const S
 Tensor at(Operand x, const std::vector<Index>& indices) {
   Call call("index", x);
   const Tensor from = call.tensor(x);
-  const Plan plan = make_plan(call, from, indices);
+  const IndexPlan plan = make_plan(call, from, indices);
   if (!call.ok()) return {};
   std::vector<Expr> shape = result_shape(call, from, plan, true);
   return call.reshape(indexed(call, sliced(call, from, plan), plan), std::move(shape));
@@ -309,7 +309,7 @@ Tensor at(Operand x, const std::vector<Index>& indices) {
 Tensor set_at(Operand x, const std::vector<Index>& indices, Operand values, ScatterKind kind) {
   Call call("set_at", x);
   const Tensor to = call.tensor(x);
-  const Plan plan = make_plan(call, to, indices);
+  const IndexPlan plan = make_plan(call, to, indices);
   if (!call.ok()) return {};
   const Trace::LineScope line(x.loc());
   Tensor parts = call.tensor_as(values, call.element(to), result_shape(call, to, plan, true));

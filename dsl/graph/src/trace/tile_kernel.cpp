@@ -72,8 +72,8 @@ Described describe(Call& call, const dsl::Kernel& kernel, const std::vector<Kern
   return out;
 }
 
-bool same_arguments(const TileKernel& a, const TileKernel& b) {
-  return a.operands == b.operands && a.results == b.results &&
+bool same_use(const TileKernel& a, const TileKernel& b) {
+  return a.operands == b.operands && a.results == b.results && a.codes == b.codes &&
          std::equal(a.arguments.begin(), a.arguments.end(), b.arguments.begin(), b.arguments.end(),
                     [](const TileKernel::Argument& x, const TileKernel::Argument& y) {
                       return x.kind == y.kind && x.index == y.index && x.scalar == y.scalar;
@@ -86,7 +86,7 @@ std::optional<uint32_t> number_in_graph(Call& call, TileKernel kernel, bool may_
   const std::string text = dsl::print(kernel.kernel);
   const std::string name = kernel.name;
   for (uint32_t i = 0; may_share && i < there.size(); ++i) {
-    if (there[i].gradient == kNone && there[i].kernel.name == name && same_arguments(there[i], kernel) &&
+    if (there[i].gradient == kNone && there[i].kernel.name == name && same_use(there[i], kernel) &&
         dsl::print(there[i].kernel) == text) {
       return i;
     }
@@ -137,22 +137,33 @@ void trace_gradient(Call& call, uint32_t number, const TileKernel& kernel, const
 
 }  // namespace
 
-Tensors kernel(const Result<dsl::Kernel>& kernel, std::vector<KernelArgument> arguments, const KernelGradient& gradient,
+Tensors kernel(const CustomKernel& custom, std::vector<KernelArgument> arguments, const KernelGradient& gradient,
                SourceLocation loc) {
   Call call("kernel", loc);
   const auto results = static_cast<size_t>(
       std::count_if(arguments.begin(), arguments.end(), [](const auto& each) { return each.kind == Kind::kResult; }));
   const Tensors failed(results);
-  if (!kernel) call.fail(kernel.error().message);
+  if (!custom.kernel) call.fail(custom.kernel.error().message);
   if (!call.ok()) return failed;
-  Described described = describe(call, *kernel, arguments);
+  Described described = describe(call, *custom.kernel, arguments);
   if (!call.ok()) return failed;
+  for (const TileKernel::Code& each : custom.codes) {
+    auto fine = dsl::check_custom_request({dsl::declaration_of(*custom.kernel), each.code, each.target});
+    if (!fine) call.fail(fine.error().message);
+  }
+  if (!call.ok()) return failed;
+  described.kernel.codes = custom.codes;
   const auto number = number_in_graph(call, described.kernel, !gradient);
   if (!number) return failed;
   if (gradient) trace_gradient(call, *number, described.kernel, gradient);
   if (!call.ok()) return failed;
   const Tensors out = call.trace().emit_all(TensorOp::kKernel, described.inputs, {int64_t{*number}}, loc);
   return out.empty() ? failed : out;
+}
+
+Tensors kernel(const Result<dsl::Kernel>& tile, std::vector<KernelArgument> arguments, const KernelGradient& gradient,
+               SourceLocation loc) {
+  return kernel(CustomKernel{tile, {}}, std::move(arguments), gradient, loc);
 }
 
 }  // namespace kiln::graph

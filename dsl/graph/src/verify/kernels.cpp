@@ -2,6 +2,7 @@
 #include <unordered_set>
 
 #include "ir/expr_limits.h"
+#include "kiln/dsl/config.h"
 #include "kiln/dsl/verify.h"
 #include "verify/checks.h"
 
@@ -25,6 +26,9 @@ class KernelCheck {
                   std::to_string(kernel_.kernel.params.size()) + " parameters");
     }
     if (auto fine = arguments(); !fine) return fine;
+    for (const TileKernel::Code& each : kernel_.codes) {
+      if (auto fine = code(each); !fine) return fine;
+    }
     return kernel_.gradient == kNone ? Result<void>() : gradient();
   }
 
@@ -69,6 +73,20 @@ class KernelCheck {
       if (!read[i]) return fail("no parameter is given operand " + std::to_string(i));
     }
     return {};
+  }
+
+  // Of these targets, and in a form that they take; the rest shows when it is compiled.
+  Result<void> code(const TileKernel::Code& each) {
+    const std::string family(dsl::target_family(each.target));
+    if (const std::string problem = dsl::target_defaults_problem(kernel_.kernel, each.target, {}); !problem.empty()) {
+      return fail("has code for a target that is none: " + problem);
+    }
+    const dsl::CodeForm form = each.code.form;
+    const bool fits = form == dsl::CodeForm::kLlvmIr || family == (form == dsl::CodeForm::kPtx ? "cuda" : "amd");
+    if (!fits)
+      return fail("has " + std::string(dsl::name_of(form)) + " for " + each.target + ", which does not take it");
+    auto fine = dsl::check_custom_request({dsl::declaration_of(kernel_.kernel), each.code, each.target});
+    return fine ? fine : fail(fine.error().message);
   }
 
   Result<void> gradient() {

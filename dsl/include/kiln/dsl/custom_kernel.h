@@ -8,6 +8,9 @@
 // docs/use/custom-kernels.md.
 #pragma once
 
+#include <optional>
+#include <string_view>
+
 #include "kiln/dsl/ir.h"
 #include "kiln/dsl/request.h"
 #include "kiln/dsl/result.h"
@@ -22,6 +25,9 @@ enum class CodeForm : uint8_t {
 inline constexpr size_t kCodeForms = 3;
 // "LLVM IR", for messages.
 std::string_view name_of(CodeForm form);
+// "llvm", "ptx", "amd", as texts have it.
+std::string_view word_of(CodeForm form);
+std::optional<CodeForm> parse_code_form(std::string_view word);
 
 // The function takes the declaration's parameters in their order: pointers as `ptr`, of GPUs perhaps of address space
 // 1; numbers by value as LLVM's and PTX's types of their width, i1 as a byte. On a CPU it is run once for each program
@@ -34,6 +40,8 @@ struct CustomCode {
   std::string file = {};     // where it is from, for messages
   int64_t threads = 1;       // of a block, along its first axis; GPUs
   int64_t shared_bytes = 0;  // of shared memory that the launch adds to what the code declares; GPUs
+
+  bool operator==(const CustomCode&) const = default;
 };
 
 struct CustomRequest {
@@ -46,9 +54,13 @@ struct CustomRequest {
 
 // Whether a kernel does nothing: it has no ops but such as compute values.
 bool only_declares(const Kernel& kernel);
+// The kernel without what its code alone depends on: its ops, and what a tuner may choose.
+Kernel declaration_of(const Kernel& kernel);
 
-// As bytes it is a compile request like that of any kernel. The declaration's names count, and `file` does not.
 // Error: a declaration with ops or constexprs, an empty text, or one of more than 8 MiB, threads of no block.
+Result<void> check_custom_request(const CustomRequest& request);
+// As bytes it is a compile request like that of any kernel. The declaration's names count, and `file` does not.
+// Error: as of check_custom_request().
 Result<RequestBytes> encode_custom_request(const CustomRequest& request);
 // Whether the canonical section is one of these.
 bool is_custom_request(std::span<const std::byte> canonical);

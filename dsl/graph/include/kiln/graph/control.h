@@ -64,4 +64,13 @@ using KernelGradient = std::function<Tensors(Tensors inputs, Tensors results, Te
 Tensors kernel(const Result<dsl::Kernel>& kernel, std::vector<KernelArgument> arguments,
                const KernelGradient& gradient = {}, SourceLocation loc = SourceLocation::current());
 
+// One with code of one's own (kiln/dsl/custom_kernel.h) for some targets: there it runs in place of the kernel's ops,
+// which say what it computes everywhere else. A kernel without ops only declares: elsewhere it is an error.
+struct CustomKernel {
+  Result<dsl::Kernel> kernel;
+  std::vector<TileKernel::Code> codes;
+};
+Tensors kernel(const CustomKernel& kernel, std::vector<KernelArgument> arguments, const KernelGradient& gradient = {},
+               SourceLocation loc = SourceLocation::current());
+
 }  // namespace kiln::graph

@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include "kiln/dsl/custom_kernel.h"
 #include "kiln/dsl/expr.h"
 #include "kiln/dsl/ir.h"
 #include "kiln/dsl/result.h"
@@ -112,6 +113,13 @@ struct TileKernel {
     uint32_t index = 0;  // of the operand or result
     Expr scalar;
   };
+  // Code of the user's own for a target, "cuda:sm_90a", or a family of them, "cuda".
+  struct Code {
+    std::string target;
+    dsl::CustomCode code;
+
+    bool operator==(const Code&) const = default;
+  };
   std::string name;  // unique in the graph
   dsl::Kernel kernel;
   std::vector<Argument> arguments;
@@ -119,6 +127,14 @@ struct TileKernel {
   std::vector<TensorType> results;
   // Takes the operands, the results, then a gradient of each result; gives a gradient of each operand that is a float.
   BodyId gradient = kNone;
+  // In place of the kernel's ops on the targets that they name. Elsewhere the ops run; where there are none, that is
+  // an error.
+  std::vector<Code> codes = {};
+
+  // The first for a target in full; null: the ops run.
+  const dsl::CustomCode* code_for(std::string_view target) const;
+  // "has code for cuda, and no ops": what keeps it from running elsewhere. Empty: its ops do.
+  std::string no_ops() const;
 };
 
 struct Graph {

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,7 +23,11 @@ struct PlannedKernel {
   // have.
   std::vector<std::byte> encoded = {};
   bool has_loop = false;  // the same of what `encoded` has; else the kernel says it
+  // The user's own code, of which the kernel is the declaration: the request is one for a custom kernel.
+  std::optional<dsl::CustomCode> code = {};
 };
+// As bytes, the same for equal ones.
+std::vector<std::byte> code_bytes(const dsl::CustomCode& code);
 
 // Memory that launches read and write. Sizes and offsets in bytes, over the plan's dims.
 struct PlannedBuffer {
@@ -93,7 +98,7 @@ struct Plan {
 
 // By kernel, the facts that its code is first asked for with: arrays are aligned to 16 bytes which all launches find so
 // in aligned buffers. The arena and the constants are aligned; where an array of the caller's is not, a runner asks for
-// the kernel without facts.
+// the kernel without facts. Code of the user's own has none.
 std::vector<dsl::Facts> facts_of(const Plan& plan);
 
 // `emit` of the metadata of an artifact whose code is a plan.
