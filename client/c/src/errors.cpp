@@ -49,7 +49,8 @@ Error null_argument(const char* name) { return invalid_argument("`" + std::strin
 Result<void> copy_options(const void* given, void* known, size_t size, const char* name) {
   size_t theirs = 0;
   std::memcpy(&theirs, given, sizeof theirs);
-  if (theirs < sizeof theirs || theirs > 4096) {
+  // Of every version it is a multiple of its own size: another one would cut a pointer in two.
+  if (theirs < sizeof theirs || theirs > 4096 || theirs % sizeof theirs != 0) {
     return invalid_argument(std::string(name) + "::size is " + std::to_string(theirs) + ": set it to sizeof(" + name +
                             "), and what you do not choose to 0");
   }

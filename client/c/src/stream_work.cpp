@@ -23,9 +23,9 @@ Result<Pinned<StreamObject>> stream_for(const Place& place, const char* what, ki
 
 // Memory and the stream that something is done with it on.
 template <class Work>
-kiln_status with_memory(kiln_memory* memory, kiln_stream* stream, Work&& work) {
+kiln_status with_memory(kiln_memory* memory, const char* name, kiln_stream* stream, Work&& work) {
   return guarded([&]() -> Result<void> {
-    auto object = pin<MemoryObject>(memory, "memory");
+    auto object = pin<MemoryObject>(memory, name);
     if (!object) return object.error();
     auto on = stream_for((*object)->place, "the memory", stream);
     if (!on) return on.error();
@@ -195,7 +195,7 @@ uint64_t kiln_memory_size(kiln_memory* memory) {
 }
 
 kiln_status kiln_memory_copy_from_host(kiln_memory* memory, const void* host, uint64_t bytes, kiln_stream* stream) {
-  return with_memory(memory, stream, [&](MemoryObject& to, const Stream* on) -> Result<void> {
+  return with_memory(memory, "memory", stream, [&](MemoryObject& to, const Stream* on) -> Result<void> {
     if (auto fine = check_pointer(host, bytes, "host"); !fine) return fine;
     const std::span from(static_cast<const std::byte*>(host), bytes);
     return on ? to.memory.copy_from(from, *on) : to.memory.copy_from(from);
@@ -203,7 +203,7 @@ kiln_status kiln_memory_copy_from_host(kiln_memory* memory, const void* host, ui
 }
 
 kiln_status kiln_memory_copy_to_host(kiln_memory* memory, void* host, uint64_t bytes, kiln_stream* stream) {
-  return with_memory(memory, stream, [&](MemoryObject& from, const Stream* on) -> Result<void> {
+  return with_memory(memory, "memory", stream, [&](MemoryObject& from, const Stream* on) -> Result<void> {
     if (auto fine = check_pointer(host, bytes, "host"); !fine) return fine;
     const std::span to(static_cast<std::byte*>(host), bytes);
     return on ? from.memory.copy_to(to, *on) : from.memory.copy_to(to);
@@ -211,7 +211,7 @@ kiln_status kiln_memory_copy_to_host(kiln_memory* memory, void* host, uint64_t b
 }
 
 kiln_status kiln_memory_copy(kiln_memory* to, kiln_memory* from, kiln_stream* stream) {
-  return with_memory(to, stream, [&](MemoryObject& target, const Stream* on) -> Result<void> {
+  return with_memory(to, "to", stream, [&](MemoryObject& target, const Stream* on) -> Result<void> {
     auto source = pin<MemoryObject>(from, "from");
     if (!source) return source.error();
     const uint32_t kind = (*source)->place.device;
@@ -225,7 +225,7 @@ kiln_status kiln_memory_copy(kiln_memory* to, kiln_memory* from, kiln_stream* st
 }
 
 kiln_status kiln_memory_fill(kiln_memory* memory, uint8_t value, kiln_stream* stream) {
-  return with_memory(memory, stream, [&](MemoryObject& what, const Stream* on) -> Result<void> {
+  return with_memory(memory, "memory", stream, [&](MemoryObject& what, const Stream* on) -> Result<void> {
     return queue(what.device, on, [&](const Stream& stream) { return what.memory.fill(value, stream); });
   });
 }

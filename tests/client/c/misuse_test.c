@@ -71,6 +71,9 @@ static void takes_no_bad_options(kiln_client* client, kiln_graph* graph) {
   kiln_graph_options options = {0};
   CHECK_FAILS(kiln_graph_compile(client, graph, &options, &fn), KILN_INVALID_ARGUMENT,
               "kiln_graph_options::size is 0: set it to sizeof(kiln_graph_options)");
+  options.size = sizeof options - 4; /* no struct of options ends within a pointer */
+  CHECK_FAILS(kiln_graph_compile(client, graph, &options, &fn), KILN_INVALID_ARGUMENT,
+              "set it to sizeof(kiln_graph_options)");
   options.size = sizeof options;
   options.mode = 7;
   CHECK_FAILS(kiln_graph_compile(client, graph, &options, &fn), KILN_INVALID_ARGUMENT, "`mode` is 7");
