@@ -1,6 +1,7 @@
 // Control of the fake HIP runtime: a shared library with the runtime's symbols that keeps "device" memory in the
 // host's, runs host functions as kernels, and fails on demand. A small sister of fake_cuda.h: what is above the
-// vendor's seam is tested there.
+// vendor's seam is tested there. In other processes than the test's FAKE_HIP_KERNEL=FILE names a library whose
+// kiln_entry is what each kernel does; there is one device then.
 #pragma once
 
 #include <cstddef>
