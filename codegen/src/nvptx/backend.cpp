@@ -170,11 +170,11 @@ Result<std::optional<Assembled>> assemble_job(const Job& job, const std::string&
 }
 
 abi::Device describe_device(const gpu::Lowered& first, const std::optional<Resources>& resources,
-                            const target::NvidiaGpu& gpu) {
+                            const llvm::Module& module, const target::NvidiaGpu& gpu) {
   abi::Device device;
   device.threads = first.threads;
   device.shared_bytes = first.shared_bytes;
-  device.waits = gpu.units.waits_for_grids;
+  device.waits = gpu.units.waits_for_grids && may_begin_early(module);
   if (first.persistent) {
     device.persistent = blocks_at_once(resources, {first.threads, first.shared_bytes}, gpu);
   }
@@ -193,7 +193,7 @@ Result<Code> emit_code(Job& job) {
   const auto describe = [&](const std::string& form, const std::optional<Resources>& resources) {
     const auto& lowered = std::get<gpu::LoweredSequence>(job.lowered);
     job.metadata.emit = form;
-    job.metadata.device = describe_device(lowered.first, resources, *target_of(job).gpu);
+    job.metadata.device = describe_device(lowered.first, resources, job.module, *target_of(job).gpu);
     describe_launches(lowered, job.metadata);
   };
   const std::string& form = job.request.emit;

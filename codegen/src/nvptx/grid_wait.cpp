@@ -2,6 +2,7 @@
 
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/InlineAsm.h>
+#include <llvm/IR/InstIterator.h>
 #include <llvm/IR/IntrinsicInst.h>
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
@@ -52,14 +53,29 @@ llvm::Instruction* first_access(llvm::Function& kernel) {
   }
 }
 
+// Assembly that reads global memory as what does not change.
+bool is_constant_load(const llvm::Instruction& instruction) {
+  const auto* call = llvm::dyn_cast<llvm::CallInst>(&instruction);
+  const auto* assembly = call ? llvm::dyn_cast<llvm::InlineAsm>(call->getCalledOperand()) : nullptr;
+  return assembly && llvm::StringRef(assembly->getAsmString()).contains("ld.global.nc");
+}
+
 }  // namespace
+
+bool may_begin_early(const llvm::Module& module) {
+  return llvm::none_of(module, [](const llvm::Function& function) {
+    return llvm::any_of(llvm::instructions(function), is_constant_load);
+  });
+}
 
 void wait_for_earlier_grids(llvm::Function& kernel) {
   llvm::IRBuilder<> ir(first_access(kernel));
   auto* type = llvm::FunctionType::get(ir.getVoidTy(), false);
-  for (const char* instruction : {"griddepcontrol.wait;", "griddepcontrol.launch_dependents;"}) {
+  const auto run = [&](const char* instruction) {
     ir.CreateCall(type, llvm::InlineAsm::get(type, instruction, "~{memory}", true));
-  }
+  };
+  if (may_begin_early(*kernel.getParent())) run("griddepcontrol.wait;");
+  run("griddepcontrol.launch_dependents;");
 }
 
 }  // namespace kiln::codegen::nvptx

@@ -117,26 +117,39 @@ TEST(Nvidia, MovesSixteenBytesAtOnceWhereFactsAllow) {
 }
 
 // gpu/analysis/constant_loads.h: a store that needs nothing of a load may be one to its address, and has to come behind
-// it.
+// it. What such loads read must not change as long as the kernel lasts, so that it cannot begin before others are done
+// (nvptx/grid_wait.h).
 TEST(Nvidia, LoadsMayBeLateWhereAllThatIsWrittenNeedsThem) {
   namespace lang = dsl::lang;
-  const auto ptx_of = [](bool stores_first) {
+  struct Made {
+    std::string ptx;
+    bool waits = false;
+  };
+  const auto make = [](int64_t row, bool stores_first) -> Made {  // by 256 threads
     const auto def = lang::kernel("scaled", {"x", "w", "y", "z"},
                                   [&](lang::Ptr<const lang::f32> x, lang::Ptr<const lang::f32> w,
                                       lang::Ptr<lang::f32> y, lang::Ptr<lang::f32> z) {
-                                    const lang::Value at = lang::arange(0, 1024), v = lang::load(x + at);
+                                    const lang::Value at = lang::arange(0, row), v = lang::load(x + at);
                                     if (stores_first) lang::store(z + at, v);
                                     lang::store(y + at, (v - lang::sum(v, 0)) * lang::load(w + at));
                                   });
-    const auto artifact = compile(*def.ir(), {}, good_facts(*def.ir()), "cuda:sm_90a", "ptx");
+    const auto artifact = compile(*def.ir(), {{"num_warps", 8}}, good_facts(*def.ir()), "cuda:sm_90a", "ptx");
     EXPECT_TRUE(artifact.ok()) << artifact.error().message;
-    return artifact ? text_of(*artifact) : std::string();
+    if (!artifact) return {};
+    return {text_of(*artifact), artifact->metadata.device->waits};
   };
-  const std::string all = ptx_of(false), some = ptx_of(true);
-  EXPECT_GT(count(all, "ld.global.nc."), 0u) << all;
-  EXPECT_EQ(count(all, "ld.global.v4"), 0u) << all;
-  EXPECT_GT(count(some, "ld.global.nc."), 0u) << some;  // of x
-  EXPECT_GT(count(some, "ld.global.v4"), 0u) << some;   // of w
+  const Made all = make(8192, false), some = make(8192, true), is_short = make(4096, false);
+  EXPECT_GT(count(all.ptx, "ld.global.nc."), 0u) << all.ptx;
+  EXPECT_EQ(count(all.ptx, "ld.global.v4"), 0u) << all.ptx;
+  EXPECT_GT(count(some.ptx, "ld.global.nc."), 0u) << some.ptx;  // of x
+  EXPECT_GT(count(some.ptx, "ld.global.v4"), 0u) << some.ptx;   // of w
+  EXPECT_EQ(count(is_short.ptx, "ld.global.nc."), 0u) << is_short.ptx;
+  for (const Made& made : {all, some, is_short}) {
+    const bool waits = count(made.ptx, "ld.global.nc.") == 0;
+    EXPECT_EQ(made.waits, waits) << made.ptx;
+    EXPECT_EQ(count(made.ptx, "griddepcontrol.wait"), waits ? 1u : 0u) << made.ptx;
+    EXPECT_EQ(count(made.ptx, "griddepcontrol.launch_dependents"), 1u) << made.ptx;
+  }
 }
 
 TEST(Nvidia, ReductionsOfARowCostOneRoundTripThroughSharedMemory) {

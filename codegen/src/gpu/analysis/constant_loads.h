@@ -9,7 +9,8 @@
 //
 // That they are told to be so (ld.global.nc) lets the assembler make some behind stores, and rows of more elements fit
 // into registers: layer norms of 16384 bf16 by 512 threads take 64 and spill nothing, 106 else. Kernels without
-// reductions gain nothing.
+// reductions gain nothing, and those of short rows little: they would not be worth that a kernel with such loads cannot
+// begin before what it reads is written (nvptx/grid_wait.h).
 //
 // A pointer that is written through may be that of a parameter that is only read, where each lane touches its own
 // addresses (in-place elementwise). What a store is computed from has been read by then; other loads must stay before
@@ -22,6 +23,7 @@
 
 namespace kiln::codegen::gpu {
 
-std::set<const dsl::Op*> constant_loads(const dsl::Kernel& kernel);
+// By programs of so many threads.
+std::set<const dsl::Op*> constant_loads(const dsl::Kernel& kernel, int64_t threads);
 
 }  // namespace kiln::codegen::gpu
