@@ -26,8 +26,10 @@ Arguments joined(Arguments a, const Arguments& b) {
 }
 
 template <class T, class Run>
-void check_pool(const Pool& p, int64_t block, Run run) {
+void check_pool(const Pool& p, const dsl::ConstexprValues& blocks, Run run) {
   auto x = normals_of<T>(p.image(), 1);
+  // Windows of nothing else, whose first place is the one.
+  std::fill_n(x.begin(), p.image() / 3, normals_of<T>(1, 1, 0, -INFINITY)[0]);
   x[p.image() / 2] = x[p.image() / 2 + 1] = normals_of<T>(1, 1, 0, std::nan(""))[0];
   const auto in = reals(x);
   std::vector<double> most;
@@ -49,7 +51,7 @@ void check_pool(const Pool& p, int64_t block, Run run) {
     most.push_back(best);
     index.push_back(at);
   }
-  run(kernels::max_pool2d<T>().ir(), dsl::ConstexprValues{{"BLOCK", block}},
+  run(kernels::max_pool2d<T>().ir(), blocks,
       joined({buffer(x), empty<Memory<T>>(most.size()), empty<int32_t>(most.size())}, p.numbers()),
       [&](const Arguments& out) {
         expect_close(reals<T>(out[1]), most, 0);
@@ -66,17 +68,23 @@ void check_pool(const Pool& p, int64_t block, Run run) {
     dx[to] += slope[i];
     size[to] += std::fabs(slope[i]);
   }
-  run(kernels::max_pool2d_backward<T>().ir(), dsl::ConstexprValues{{"BLOCK", block}},
+  run(kernels::max_pool2d_backward<T>().ir(), blocks,
       joined({buffer(dy), buffer(index), empty<Memory<T>>(dx.size())}, p.numbers()),
       [&](const Arguments& out) { expect_close<T>(out[2], dx, size); });
 }
 
 TEST(PoolingKernels, SayWhereTheyFoundThem) {
-  for (const Pool& p : {Pool{2, 5, 7, 3, 3, 3, 2, 1}, {1, 4, 6, 5, 2, 3, 1, 0}, {1, 9, 5, 1, 3, 2, 3, 1}}) {
-    check_pool<lang::f32>(p, 16, check_both);
-    check_pool<lang::bf16>(p, 32, check_both);
+  // The last two are higher or wider than what is written out of a window, and of the windows around a place.
+  for (const Pool& p : {Pool{2, 5, 7, 3, 3, 3, 2, 1},
+                        {1, 4, 6, 5, 2, 3, 1, 0},
+                        {1, 9, 5, 1, 3, 2, 3, 1},
+                        {1, 7, 9, 18, 5, 2, 1, 1},
+                        {2, 6, 5, 3, 2, 5, 2, 1}}) {
+    check_pool<lang::f32>(p, {{"BM", 8}, {"BC", 16}}, check_both);
   }
-  check_pool<lang::f32>({2, 56, 55, 64, 3, 3, 2, 1}, 1024, check_compiled);
+  check_pool<lang::bf16>({2, 5, 7, 3, 3, 3, 2, 1}, {{"BM", 16}, {"BC", 4}}, check_both);
+  check_pool<lang::bf16>({1, 7, 9, 5, 5, 4, 1, 2}, {{"BM", 16}, {"BC", 4}}, check_both);
+  check_pool<lang::f32>({2, 56, 55, 64, 3, 3, 2, 1}, {}, check_compiled);
 }
 
 // Boxes of random corners in a square.
