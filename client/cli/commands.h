@@ -105,7 +105,7 @@ Result<void> top(const TopFlags& flags);
 
 struct ProfileFlags {
   std::string trace;  // a file; empty: none
-  bool no_summary = false, device_times = false;
+  bool no_summary = false, device_times = false, roofline = false;
 };
 // Becomes the program, which KILN_PROFILE tells to profile itself.
 Result<void> profile(const ProfileFlags& flags, std::vector<std::string> program);

@@ -20,7 +20,8 @@ Result<std::string> absolute(const std::string& file) {
 }
 
 Result<std::string> wish_of(const ProfileFlags& flags) {
-  std::string out = flags.no_summary ? "" : "summary";
+  if (flags.no_summary && flags.roofline) return invalid_argument("profile: --roofline is of the summary");
+  std::string out = flags.no_summary ? "" : flags.roofline ? "roofline" : "summary";
   if (!flags.trace.empty()) {
     if (flags.trace.find(',') != std::string::npos) {
       return invalid_argument("profile: --trace takes a file without a comma in its name");

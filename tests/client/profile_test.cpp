@@ -313,6 +313,43 @@ TEST_F(Profiles, AreATableByWhatTakesLongest) {
             "fallback of softshrink, 2 times, 1024 bytes copied: no kernel\n");
 }
 
+// Of launches whose time is that of the work, where their bytes are known; the roof is what a copy reaches.
+TEST_F(Profiles, SayHowNearToTheRoofLaunchesCome) {
+  Profile profile;
+  profile.end_ns = 10'000'000;
+  profile.spans = {
+      {.kind = Kind::kLaunch, .name = "fast", .device = "cpu", .bytes = 9'000, .begin_ns = 0, .end_ns = 1000},
+      {.kind = Kind::kLaunch, .name = "slow", .device = "cpu", .begin_ns = 0, .end_ns = 900},
+      {.kind = Kind::kLaunch, .name = "there", .device = "cuda:0", .bytes = 1'000, .begin_ns = 0, .end_ns = 800},
+      {.kind = Kind::kLaunch,
+       .on_device = true,
+       .name = "there",
+       .device = "cuda:0",
+       .bytes = 1'000,
+       .begin_ns = 0,
+       .end_ns = 700}};
+  profile.roofs = {{"cpu", 10}, {"cuda:0", 4}};
+  EXPECT_EQ(
+      profile::summary(profile),
+      "kiln: 4 spans in 10.000 ms\n"
+      "   count     total ms      mean us   longest us    share        bytes   of roof  what\n"
+      "       1        0.001        1.000        1.000    0.0 %     9.0 GB/s      90 %  launch cpu fast\n"
+      "       1        0.001        0.900        0.900    0.0 %                         launch cpu slow\n"
+      "       1        0.001        0.800        0.800    0.0 %     1.2 GB/s            launch cuda:0 there\n"
+      "       1        0.001        0.700        0.700    0.0 %     1.4 GB/s      36 %  launch done cuda:0 there\n"
+      "the memory of cpu gives 10.0 GB/s, by a copy\n"
+      "the memory of cuda:0 gives 4.0 GB/s, by a copy\n");
+  profile.roofs.clear();
+  profile.spans.push_back({.kind = Kind::kLaunch, .name = "gone", .device = "cuda:99"});
+  profile.spans.push_back({.kind = Kind::kLaunch, .name = "slowly", .device = "interp"});
+  profile.spans.push_back({.kind = Kind::kCopy, .name = "elsewhere", .device = "amd:0"});
+  std::erase_if(profile.spans, [](const auto& span) { return span.device == "cuda:0"; });
+  profile::find_roofs(profile);
+  ASSERT_EQ(profile.roofs.size(), 1u) << "devices that are gone, and those without launches, have none";
+  EXPECT_GT(profile.roofs.at("cpu"), 0.1);
+  EXPECT_LT(profile.roofs.at("cpu"), 10'000);
+}
+
 TEST_F(Profiles, AreATraceWithArrows) {
   Profile profile;
   profile.begin_ns = 1'000'000;

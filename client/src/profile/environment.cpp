@@ -1,5 +1,5 @@
-// KILN_PROFILE=summary,trace=FILE,device: a profile of the whole program, without a line of its code. And tools that
-// watch the program.
+// KILN_PROFILE=summary,roofline,trace=FILE,device: a profile of the whole program, without a line of its code. And
+// tools that watch the program.
 #include <unistd.h>
 
 #include <cstdio>
@@ -15,7 +15,7 @@ namespace kiln::client {
 namespace {
 
 struct Wish {
-  bool summary = false, device_times = false;
+  bool summary = false, device_times = false, roofline = false;
   std::string trace_file;
   pid_t process = 0;
 };
@@ -36,11 +36,13 @@ Result<Wish> parse(std::string_view text) {
       out.summary = true;
     } else if (word == "device") {
       out.device_times = true;
+    } else if (word == "roofline") {
+      out.summary = out.roofline = true;
     } else if (word.starts_with("trace=") && word.size() > 6) {
       out.trace_file = word.substr(6);
     } else {
       return invalid_argument("KILN_PROFILE: `" + std::string(word) +
-                              "` is no part of it; there are `summary`, `trace=FILE` and `device`");
+                              "` is no part of it; there are `summary`, `roofline`, `trace=FILE` and `device`");
     }
   }
   if (!out.summary && out.trace_file.empty()) {
@@ -60,6 +62,7 @@ void tell() {
   show_no_more();
   auto profile = profile::stop();
   if (!profile) return;  // the program has stopped it
+  if (wish().roofline) profile::find_roofs(*profile);
   if (wish().summary) std::fputs(profile::summary(*profile).c_str(), stderr);
   if (wish().trace_file.empty()) return;
   if (auto written = wire::write_text(wish().trace_file, profile::trace_json(*profile)); !written) {

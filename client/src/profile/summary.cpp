@@ -64,7 +64,26 @@ std::string fallbacks_of(const Profile& profile) {
   return out;
 }
 
-std::string line_of(const Row& row, double whole_ns) {
+// Of launches whose time is that of the work: how near to the roof the bytes that they are known to move come.
+std::string share_of_roof(const Row& row, const Profile& profile) {
+  const auto roof = profile.roofs.find(row.device);
+  const bool is_work = row.what == "launch done" || (row.what == "launch" && row.device == "cpu");
+  if (roof == profile.roofs.end() || !is_work || row.bytes == 0 || row.total_ns == 0) return "";
+  char out[32];
+  std::snprintf(out, sizeof out, "%.0f %%",
+                100 * static_cast<double>(row.bytes) / static_cast<double>(row.total_ns) / roof->second);
+  return out;
+}
+
+// Only where roofs are known there is a column for them.
+std::string in_roof_column(const Profile& profile, const char* text) {
+  if (profile.roofs.empty()) return "";
+  char out[32];
+  std::snprintf(out, sizeof out, "%8s  ", text);
+  return out;
+}
+
+std::string line_of(const Row& row, double whole_ns, const Profile& profile) {
   const auto total = static_cast<double>(row.total_ns);
   char rate[32] = "";
   // Memory that is allocated is not moved.
@@ -75,7 +94,8 @@ std::string line_of(const Row& row, double whole_ns) {
   std::snprintf(numbers, sizeof numbers, "%8llu %12.3f %12.3f %12.3f %6.1f %% %12s  ",
                 static_cast<unsigned long long>(row.count), total / 1e6, total / 1e3 / static_cast<double>(row.count),
                 static_cast<double>(row.longest_ns) / 1e3, whole_ns > 0 ? 100 * total / whole_ns : 0.0, rate);
-  return numbers + row.what + (row.device.empty() ? "" : " " + row.device) + (row.name.empty() ? "" : " " + row.name);
+  return numbers + in_roof_column(profile, share_of_roof(row, profile).c_str()) + row.what +
+         (row.device.empty() ? "" : " " + row.device) + (row.name.empty() ? "" : " " + row.name);
 }
 
 }  // namespace
@@ -87,10 +107,14 @@ std::string summary(const Profile& profile) {
   char head[160];
   std::snprintf(head, sizeof head, "kiln: %zu spans in %.3f ms\n", profile.spans.size(), whole_ns / 1e6);
   std::string out = head;
-  std::snprintf(head, sizeof head, "%8s %12s %12s %12s %8s %12s  %s\n", "count", "total ms", "mean us", "longest us",
-                "share", "bytes", "what");
-  out += head;
-  for (const Row& row : rows_of(profile)) out += line_of(row, whole_ns) + "\n";
+  std::snprintf(head, sizeof head, "%8s %12s %12s %12s %8s %12s  ", "count", "total ms", "mean us", "longest us",
+                "share", "bytes");
+  out += head + in_roof_column(profile, "of roof") + "what\n";
+  for (const Row& row : rows_of(profile)) out += line_of(row, whole_ns, profile) + "\n";
+  for (const auto& [device, rate] : profile.roofs) {
+    std::snprintf(head, sizeof head, "the memory of %.40s gives %.1f GB/s, by a copy\n", device.c_str(), rate);
+    out += head;
+  }
   out += fallbacks_of(profile);
   if (profile.dropped > 0) out += std::to_string(profile.dropped) + " spans more were not kept\n";
   return out;

@@ -49,6 +49,15 @@ TEST_F(ProfileCommand, PrintsATableAndWritesATrace) {
   EXPECT_GE(events["launch axpy"], 3);
 }
 
+// Of the interpreter there is none, and so no column; Profiles.SayHowNearToTheRoofLaunchesCome has the others.
+TEST_F(ProfileCommand, LooksForRoofsWhereAsked) {
+  const Outcome outcome = profiled({"--roofline"});
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_THAT(outcome.errors, HasSubstr(" bytes  what\n"));
+  EXPECT_THAT(outcome.errors, HasSubstr(" launch interp axpy\n"));
+  EXPECT_THAT(profiled({"--roofline", "--no-summary"}).errors, HasSubstr("--roofline is of the summary"));
+}
+
 TEST_F(ProfileCommand, PrintsNothingWhereNobodyAsks) {
   const Outcome outcome = profiled({"--trace", "t.json", "--no-summary"});
   ASSERT_EQ(outcome.code, 0) << outcome.errors;
@@ -75,7 +84,8 @@ TEST_F(ProfileCommand, RefusesWhatShowsNothing) {
 
 TEST_F(ProfileCommand, WordsOfTheEnvironmentThatAreNoneAreSaid) {
   for (const auto& [words, part] : std::map<std::string, std::string>{
-           {"sumary", "KILN_PROFILE: `sumary` is no part of it; there are `summary`, `trace=FILE` and `device`"},
+           {"sumary",
+            "KILN_PROFILE: `sumary` is no part of it; there are `summary`, `roofline`, `trace=FILE` and `device`"},
            {"trace=", "KILN_PROFILE: `trace=` is no part of it"},
            {"device", "KILN_PROFILE: neither `summary` nor `trace=FILE`"}}) {
     const Outcome outcome = kiln({"profile", "--", "env", "KILN_PROFILE=" + words, KILN_EXECUTABLE, "run", "axpy.kiln",

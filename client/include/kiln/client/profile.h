@@ -12,6 +12,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -62,6 +63,7 @@ struct Profile {
   std::vector<Span> spans;  // by begin_ns
   uint64_t dropped = 0;
   int64_t begin_ns = 0, end_ns = 0;
+  std::map<std::string, double> roofs = {};  // by device: GB/s of its memory, as find_roofs() measured it
 };
 
 // Error: somebody profiles already. While a profile is on, a graph's launches on CPUs run one after the other, so that
@@ -76,6 +78,9 @@ Result<Profile> so_far();
 // many went to where it is done and back. A graph whose kernels do not compile notes the same.
 void fallback(std::string_view name, std::string_view why, uint64_t bytes = 0);
 
+// Measures what a copy within its memory reaches on each device that the profile has launches of, some tenths of a
+// second each, for the table to say which share of that launches reach. Best when nothing else runs.
+void find_roofs(Profile& profile);
 // A table for people: what took how long, by kind, device and name, longest first.
 std::string summary(const Profile& profile);
 // For ui.perfetto.dev and chrome://tracing: the Trace Event Format, an array of "X" events with flow arrows from
