@@ -94,8 +94,8 @@ const auto& max_pool2d() {
           .array("x", "N*H*W*C")
           .array("y", "N*(div(H + 2*pad - R, stride) + 1)*(div(W + 2*pad - S, stride) + 1)*C")
           .array("index", "N*(div(H + 2*pad - R, stride) + 1)*(div(W + 2*pad - S, stride) + 1)*C")
-          .defaults("amd", {{"BM", 4}})
-          .defaults("cuda", {{"BM", 4}});
+          .defaults("amd", {{"BM", 4}, {"num_warps", 4}})
+          .defaults("cuda", {{"BM", 4}, {"num_warps", 4}});
   return *def;
 }
 
@@ -146,8 +146,8 @@ const auto& max_pool2d_backward() {
           .array("dy", "N*(div(H + 2*pad - R, stride) + 1)*(div(W + 2*pad - S, stride) + 1)*C")
           .array("index", "N*(div(H + 2*pad - R, stride) + 1)*(div(W + 2*pad - S, stride) + 1)*C", "0", "H*W")
           .array("dx", "N*H*W*C")
-          .defaults("amd", {{"BM", 4}})
-          .defaults("cuda", {{"BM", 4}});
+          .defaults("amd", {{"BM", 4}, {"num_warps", 4}})
+          .defaults("cuda", {{"BM", 4}, {"num_warps", 4}});
   return *def;
 }
 
