@@ -18,14 +18,13 @@
 #endif
 
 #include "device.h"
-#include "kiln/client/artifact.h"
+#include "model/hardware.h"
 
 namespace kiln::autotune {
 namespace {
 
 constexpr size_t kAlignment = 4096;
 constexpr size_t kLine = 64;
-constexpr uint64_t kUsualCache = 32u << 20;
 
 struct Free {
   void operator()(std::byte* memory) const { std::free(memory); }
@@ -85,32 +84,12 @@ void copy_pages(const ThreadTies& ties, std::byte* to, const std::byte* from, si
   copy_repeated(ties, to, bytes, from, bytes);
 }
 
-uint64_t last_cache_bytes() {
-  for (int name : {_SC_LEVEL4_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE, _SC_LEVEL2_CACHE_SIZE}) {
-    if (const long bytes = ::sysconf(name); bytes > 0) return static_cast<uint64_t>(bytes);
-  }
-  return kUsualCache;
-}
-
-std::string cpu_name() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    const size_t colon = line.find(": ");
-    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
-  }
-  return "CPU without a name";
-}
-
 RunnerInfo describe(int threads) {
   RunnerInfo out;
   out.target = "cpu";
   out.device = cpu_name();
   out.threads = threads;
-  std::ostringstream fingerprint;
-  fingerprint << out.device << "; " << threads << (threads == 1 ? " thread" : " threads") << " of "
-              << ::sysconf(_SC_NPROCESSORS_CONF) << " CPUs; cache " << last_cache_bytes() / 1024 << " KiB;";
-  for (const std::string& feature : client::host_features()) fingerprint << " " << feature;
-  out.fingerprint = fingerprint.str();
+  out.fingerprint = cpu_hardware(threads);
   return out;
 }
 

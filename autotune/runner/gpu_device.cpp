@@ -19,9 +19,7 @@ RunnerInfo describe(const DeviceInfo& device) {
   RunnerInfo out;
   out.target = device.target;
   out.device = device.name;
-  out.fingerprint = device.name + "; " + device.target + "; " + std::to_string(device.multiprocessors) +
-                    " multiprocessors; " + std::to_string(device.memory_bytes >> 20) + " MiB; driver " +
-                    std::to_string(device.driver_version);
+  out.fingerprint = hardware_text(device);
   return out;
 }
 

@@ -21,6 +21,7 @@ namespace {
 using dsl::OpCode;
 
 constexpr double kLineBytes = 64;
+constexpr int64_t kFarBytes = 2048;  // between rows: caches do not look that far ahead
 
 double elements(const dsl::Type& type) { return static_cast<double>(dsl::element_count(type)); }
 
@@ -272,7 +273,19 @@ class Counter {
     if (!pointer.base && pointer.data) work_.estimated = true;
     std::vector<std::optional<int64_t>> steps;
     for (size_t i = 0; i < extents.size(); ++i) steps.push_back(pointer.step(i));
+    if (&bytes == &loaded_) count_jumps(extents, steps, type.element, many);
     count_bytes(extents, steps, type.element, pointer.param, many, bytes);
+  }
+
+  // Rows that lie far apart, of which a tile has a piece each.
+  void count_jumps(const std::vector<double>& extents, const std::vector<std::optional<int64_t>>& steps,
+                   dsl::ElementType type, double many) {
+    if (extents.size() < 2) return;
+    const auto& step = steps[extents.size() - 2];
+    if (!step || std::abs(*step) < kFarBytes / dsl::info(type).bytes) return;
+    double rows = 1;
+    for (size_t i = 0; i + 1 < extents.size(); ++i) rows *= extents[i];
+    work_.jumps += many * rows;
   }
 
   // Places with equal addresses count once.
@@ -341,6 +354,7 @@ class Counter {
     }
     std::vector<std::optional<int64_t>> steps(extents.size(), 1);
     for (size_t i = 0; i + 1 < steps.size(); ++i) steps[i] = view.dims[extents.size() + i].uniform();
+    if (loads) count_jumps(extents, steps, type.element, many);
     if (loads || op.code == OpCode::kReduceTile) count_bytes(extents, steps, type.element, view.param, many, loaded_);
     if (!loads) count_bytes(extents, steps, type.element, view.param, many, stored_);
     for (dsl::ValueId id : op.results) set(id, {.data = true});

@@ -38,9 +38,12 @@ struct DataSheet {
 // - MI350X: 256 compute units at 2.2 GHz, which multiply 4096 times a clock in f16 and bf16, 8192 times in f8 and i8,
 // and
 //   do 256 operations in f32: AMD, "CDNA 4 Architecture" and "Instinct MI350X" data sheet; 8 TB/s.
+// - H100 (SXM) and H200: NVIDIA's data sheets. The L2 cache's rate is what calibration found of an H200.
 constexpr DataSheet kSheets[] = {
     {"a100", "NVIDIA A100 80GB", "cuda:sm_80", 108, 1.41, 2.039, 4.0, 19.5, 312, 624, 0},
     {"l40s", "NVIDIA L40S", "cuda:sm_89", 142, 2.52, 0.864, 4.0, 91.6, 362, 733, 733},
+    {"h200", "NVIDIA H200", "cuda:sm_90a", 132, 1.98, 4.8, 7.8, 67, 989, 1979, 1979},
+    {"h100", "NVIDIA H100", "cuda:sm_90a", 132, 1.98, 3.35, 7.8, 67, 989, 1979, 1979},
     {"b200", "NVIDIA B200", "cuda:sm_100a", 148, 1.98, 8.0, 0, 80, 2250, 4500, 4500},
     {"gb200", "NVIDIA GB200", "cuda:sm_100a", 148, 2.11, 8.0, 0, 90, 2500, 5000, 5000},
     {"rtx5090", "NVIDIA GeForce RTX 5090", "cuda:sm_120a", 170, 2.407, 1.792, 0, 104.8, 209.5, 838, 838},
@@ -78,6 +81,17 @@ Result<KnownDevice> known_device(std::string_view name) {
     names += (names.empty() ? "" : ", ") + std::string(sheet.name);
   }
   return invalid_argument("no data sheet of `" + std::string(name) + "` is known; there are " + names);
+}
+
+std::optional<Machine> sheet_machine(const std::string& target, const std::string& hardware) {
+  const DataSheet* found = nullptr;
+  for (const DataSheet& sheet : kSheets) {
+    if (target != sheet.target) continue;
+    const bool is_named = hardware.starts_with(sheet.device);
+    if (is_named || found == nullptr) found = &sheet;
+    if (is_named) break;
+  }
+  return found ? std::optional(machine_of(*found)) : std::nullopt;
 }
 
 }  // namespace kiln::autotune

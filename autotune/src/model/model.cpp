@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <numeric>
 #include <utility>
 
@@ -17,13 +18,17 @@ namespace {
 
 constexpr double kOverlapLoss = 0.2;  // of the time of resources that are not the scarcest
 constexpr double kStepUs = 0.002;     // an iteration of a loop, or a program, on a CPU
+constexpr double kJumpUs = 0.04;      // a piece of a row that nothing has looked ahead for, on a CPU
 constexpr double kFirstCacheBytes = 32 << 10, kSecondCacheBytes = 1 << 20;  // of a CPU, about
 constexpr double kLookAheadBytes = 2 << 10;  // of a tile beyond which a core does not see the next op
 constexpr double kScratchLoss = 0.25;        // for each doubling of tiles beyond the first cache
 constexpr double kFlightBytes = 32 << 10;    // that a multiprocessor must have asked memory for to keep it busy
 constexpr double kGoodRegisterBytes = 192;   // of a thread's share of the tile that it holds
 constexpr double kUnevenLoss = 0.1;          // for each halving or doubling of that
-constexpr double kSpillFactor = 4;           // uses of a spilled register, about
+constexpr double kRoundUs = 0.65;      // of a program on a GPU, and of an iteration of its loops, without products
+constexpr double kBytesOfThread = 16;  // of the tile that a program holds, where the compiler chooses its threads
+constexpr double kMostResident = 32;   // programs of a multiprocessor, whatever their size
+constexpr double kSpillFactor = 4;     // uses of a spilled register, about
 
 bool is_gpu(const Machine& machine) { return dsl::target_family(machine.target) != "cpu"; }
 
@@ -101,6 +106,20 @@ double share_a_thread_factor(const Machine& machine, const Work& work, const Con
   return 1 + kUnevenLoss * std::max(0.0, std::abs(std::log2(each / kGoodRegisterBytes)) - 0.5);
 }
 
+// Of kernels without products: as many programs as threads allow go on at once, and how long one takes depends little
+// on how much it has to do.
+double rounds_us(const Machine& machine, const Work& work, const Config& config) {
+  if (work.dot_flops > 0 || work.programs <= 0) return 0;
+  const target::Multiprocessor unit = target::multiprocessor_of(machine.target);
+  const auto warps = config.find(std::string(dsl::kNumWarps));
+  const double threads = warps != config.end()
+                             ? static_cast<double>(warps->second * unit.lanes)
+                             : std::clamp(work.register_bytes / kBytesOfThread, 32.0, double{target::kMostThreads});
+  const double resident = std::clamp(static_cast<double>(unit.threads) / threads, 1.0, kMostResident);
+  const double rounds = std::ceil(work.programs / (std::max(1, machine.parallel) * resident));
+  return kRoundUs * rounds * work.steps / work.programs;
+}
+
 double spilled_bytes(const Work& work, const abi::Device& device) {
   return known(device.spill_bytes) * known(device.threads) * work.programs * kSpillFactor;
 }
@@ -114,37 +133,75 @@ double register_bytes_a_thread(const Machine& machine, const Work& work, const C
   return work.register_bytes / (static_cast<double>(warps->second) * lanes);
 }
 
-double predict_us(const Machine& machine, const Work& work, const Config& config, const abi::Metadata* metadata) {
-  const abi::Device device = device_of(metadata);
-  const double parallel = std::max(1, machine.parallel);
-  const double fill = std::ceil(work.programs / parallel) * parallel / std::max(1.0, work.programs);
-  const double traffic = std::max(work.lines, work.loaded + work.stored) + spilled_bytes(work, device);
-
-  const double memory = over(work.compulsory, memory_roof(machine, work));
-  double cache = over(traffic, machine.cache_bytes_per_us);
-  double dots = over(work.dot_flops, dot_roof(machine, work.dot_type));
-  const double tiles = over(work.dot_bytes, 4 * machine.cache_bytes_per_us);
-  const double arithmetic = over(1.5 * work.flops, machine.f32_flops_per_us) + over(work.math, machine.math_per_us);
-  double pieces = 0, scratch = 0;
-  if (is_gpu(machine)) {
-    const double waiting = latency_factor(machine, work, config, device);
-    cache *= waiting;
-    dots *= std::sqrt(waiting);
-  } else {
-    // Tiles that the second cache does not hold come from the next one each time.
-    const double excess = std::max(0.0, std::log2(work.tile_bytes / kSecondCacheBytes));
-    cache *= 1 + excess;
-    dots *= 1 + 0.2 * excess;
-    pieces = kStepUs * work.steps / parallel;
-    const double far = std::max(0.0, std::log2(work.tile_bytes / kFirstCacheBytes));
-    scratch = over(work.scratch_bytes, machine.cache_bytes_per_us) * (1 + kScratchLoss * far);
-    if (work.tile_bytes < kLookAheadBytes) pieces += std::exchange(scratch, 0);
-  }
-  const double parts[] = {memory / fill, cache, dots, tiles, arithmetic, pieces};
+double Terms::us() const {
+  const double parts[] = {memory / fill, cache, products, operands, arithmetic, pieces};
   const double most = *std::max_element(std::begin(parts), std::end(parts));
   const double sum = std::accumulate(std::begin(parts), std::end(parts), 0.0);
-  const double uneven = share_a_thread_factor(machine, work, config);
-  return work.launches * machine.launch_us + fill * uneven * (most + kOverlapLoss * (sum - most) + scratch);
+  const double work = fill * uneven * (most + kOverlapLoss * (sum - most) + scratch + jumps);
+  return launch + std::max(work, rounds) + kOverlapLoss * std::min(work, rounds);
+}
+
+Terms cost_terms(const Machine& machine, const Work& work, const Config& config, const abi::Metadata* metadata) {
+  const abi::Device device = device_of(metadata);
+  const double parallel = std::max(1, machine.parallel);
+  const double traffic = std::max(work.lines, work.loaded + work.stored) + spilled_bytes(work, device);
+
+  Terms out;
+  out.fill = std::ceil(work.programs / parallel) * parallel / std::max(1.0, work.programs);
+  out.memory = over(work.compulsory, memory_roof(machine, work));
+  out.cache = over(traffic, machine.cache_bytes_per_us);
+  out.products = over(work.dot_flops, dot_roof(machine, work.dot_type));
+  out.operands = over(work.dot_bytes, 4 * machine.cache_bytes_per_us);
+  out.arithmetic = over(1.5 * work.flops, machine.f32_flops_per_us) + over(work.math, machine.math_per_us);
+  out.launch = work.launches * machine.launch_us;
+  out.uneven = share_a_thread_factor(machine, work, config);
+  if (is_gpu(machine)) {
+    out.waiting = latency_factor(machine, work, config, device);
+    out.cache *= out.waiting;
+    out.products *= std::sqrt(out.waiting);
+    out.rounds = rounds_us(machine, work, config);
+    return out;
+  }
+  // Tiles that the second cache does not hold come from the next one each time.
+  const double excess = std::max(0.0, std::log2(work.tile_bytes / kSecondCacheBytes));
+  out.cache *= 1 + excess;
+  out.products *= 1 + 0.2 * excess;
+  out.pieces = kStepUs * work.steps / parallel;
+  const double far = std::max(0.0, std::log2(work.tile_bytes / kFirstCacheBytes));
+  out.scratch = over(work.scratch_bytes, machine.cache_bytes_per_us) * (1 + kScratchLoss * far);
+  if (work.tile_bytes < kLookAheadBytes) out.pieces += std::exchange(out.scratch, 0);
+  // Nothing hides them. Of products the parts come from caches, more often than not.
+  if (work.dot_flops == 0) out.jumps = kJumpUs * work.jumps / parallel;
+  return out;
+}
+
+double predict_us(const Machine& machine, const Work& work, const Config& config, const abi::Metadata* metadata) {
+  return cost_terms(machine, work, config, metadata).us();
+}
+
+std::string to_string(const Terms& terms) {
+  std::pair<double, const char*> parts[] = {{terms.memory, "memory"},         {terms.cache, "cache"},
+                                            {terms.products, "products"},     {terms.operands, "operands"},
+                                            {terms.arithmetic, "arithmetic"}, {terms.pieces, "pieces"},
+                                            {terms.scratch, "scratch"},       {terms.jumps, "jumps"},
+                                            {terms.rounds, "rounds"},         {terms.launch, "launch"}};
+  std::stable_sort(std::begin(parts), std::end(parts), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::string out;
+  const auto add = [&](const char* before, double number, const char* behind) {
+    char text[64];
+    std::snprintf(text, sizeof text, "%s%.3g%s", before, number, behind);
+    out += text;
+  };
+  for (const auto& [us, name] : parts) {
+    if (us <= 0) continue;
+    out += (out.empty() ? "" : ", ") + std::string(name);
+    add(" ", us, "");
+  }
+  constexpr double kSaid = 1.01;
+  if (terms.fill > kSaid) add("; × ", terms.fill, " for idle processors");
+  if (terms.uneven > kSaid) add("; × ", terms.uneven, " for uneven threads");
+  if (terms.waiting > kSaid) add("; with × ", terms.waiting, " for little in flight");
+  return out;
 }
 
 Roofline roofline(const Machine& machine, const Work& work) {

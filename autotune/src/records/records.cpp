@@ -148,8 +148,10 @@ class SqliteRecords final : public Records {
   }
 
   Result<nlohmann::json> machine(const std::string& hardware, const std::string& builder) override {
-    Statement query(database(), "SELECT roofs FROM machine WHERE hardware = ? AND builder = ?");
-    query.bind(hardware).bind(builder);
+    Statement query(database(),
+                    "SELECT roofs FROM machine WHERE hardware = ? AND (builder = ? OR ? = '')"
+                    " ORDER BY rowid DESC");
+    query.bind(hardware).bind(builder).bind(builder);
     if (query.step()) return nlohmann::json::parse(query.text(0), nullptr, false);
     if (auto done = query.result(); !done) return done.error();
     return nlohmann::json();

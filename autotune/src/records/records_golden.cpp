@@ -62,7 +62,7 @@ class GoldenRecords final : public Records {
 
   Result<nlohmann::json> machine(const std::string& hardware, const std::string& builder) override {
     for (const MachineRecord& item : lines_.machines) {
-      if (item.hardware == hardware && item.builder == builder) return item.machine;
+      if (item.hardware == hardware && (builder.empty() || item.builder == builder)) return item.machine;
     }
     return nlohmann::json();
   }

@@ -114,6 +114,16 @@ std::optional<ShippedChoice> Shipped::find(const RecordKey& key) const {
   return nearest->choice;
 }
 
+std::vector<std::pair<std::string, ShippedChoice>> Shipped::all(const RecordKey& key) const {
+  std::vector<std::pair<std::string, ShippedChoice>> out;
+  const auto found = choices_.find({key.kernel, key.target});
+  if (found == choices_.end()) return out;
+  for (const Choice& item : found->second) out.emplace_back(item.bucket, item.choice);
+  std::stable_partition(out.begin(), out.end(),
+                        [&](const auto& item) { return key.hardware.find(item.second.device) != std::string::npos; });
+  return out;
+}
+
 std::string shipped_lines(const std::vector<JobSpec>& specs, const BatchResult& result, bool predicted) {
   std::string out;
   for (const JobOutcome& outcome : result.jobs) {

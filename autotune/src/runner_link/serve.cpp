@@ -12,6 +12,7 @@
 #include "kiln/wire/crash_report.h"
 #include "kiln/wire/json.h"
 #include "kiln/wire/messages.h"
+#include "runner_link/chooser.h"
 #include "runner_link/device_tuner.h"
 #include "search/spent_budget.h"
 
@@ -48,7 +49,9 @@ nlohmann::json scalars_of(const wire::TuneHeader& header) {
 class TuneServer {
  public:
   TuneServer(wire::UniqueFd channel, const ServeOptions& options)
-      : options_(options), channel_(std::move(channel), {.max_json = wire::kMaxJsonSize}) {}
+      : options_(options),
+        channel_(std::move(channel), {.max_json = wire::kMaxJsonSize}),
+        chooser_(options, [this] { return compiler(); }) {}
 
   void run() {
     while (auto frame = channel_.read()) {
@@ -60,9 +63,10 @@ class TuneServer {
 
  private:
   Result<void> on_tune(const wire::Frame& frame) {
-    if (auto opened = open_records(); !opened) return opened;
     auto header = wire::parse_tune_header(frame.json);
     if (!header) return header.error();
+    if (header->choose) return on_choose(frame, *header);
+    if (auto opened = open_records(); !opened) return opened;
     auto request = parse_request(frame, *header);
     if (!request) return request.error();
     const std::string kind(dsl::target_family(request->job.target));
@@ -79,6 +83,15 @@ class TuneServer {
       }
     }
     look_up(*request, device);
+    return {};
+  }
+
+  Result<void> on_choose(const wire::Frame& frame, const wire::TuneHeader& header) {
+    auto request = parse_request(frame, header);
+    if (!request) return request.error();
+    chooser_.add(std::move(request->job), header, [this, id = request->id](const Result<wire::Tuned>& chosen) {
+      chosen ? answer(id, *chosen) : send_error(id, chosen.error());
+    });
     return {};
   }
 
@@ -303,6 +316,7 @@ class TuneServer {
   uint64_t searches_ = 0;
   std::map<RecordKey, wire::Clock::time_point> failed_;
   std::map<std::pair<std::string, int>, ServedDevice> devices_;  // their threads end first
+  Chooser chooser_;                                              // likewise
 };
 
 }  // namespace

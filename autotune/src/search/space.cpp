@@ -168,23 +168,29 @@ Result<std::vector<Config>> enumerate(const dsl::Kernel& kernel, const std::stri
     if (all.empty() || *config != all.front()) all.push_back(std::move(*config));
   }
 
+  auto out = valid_configs(kernel, space, workload, all);
+  if (out && fallback && out->front() != *fallback) {
+    auto nearest = std::min_element(out->begin(), out->end(), [&](const Config& a, const Config& b) {
+      return distance(space, *fallback, a) < distance(space, *fallback, b);
+    });
+    std::rotate(out->begin(), nearest, nearest + 1);
+  }
+  return out;
+}
+
+Result<std::vector<Config>> valid_configs(const dsl::Kernel& kernel, const Space& space, const Workload& workload,
+                                          const std::vector<Config>& configs) {
   Validity validity(kernel, space, workload);
   std::vector<Config> out;
   std::optional<Error> refusal;
-  for (Config& config : all) {
+  for (const Config& config : configs) {
     if (auto valid = validity.check(config); valid) {
       out.push_back(config);
     } else if (!refusal) {
       refusal = valid.error();
     }
   }
-  if (out.empty()) return *refusal;
-  if (fallback && out.front() != *fallback) {
-    auto nearest = std::min_element(out.begin(), out.end(), [&](const Config& a, const Config& b) {
-      return distance(space, *fallback, a) < distance(space, *fallback, b);
-    });
-    std::rotate(out.begin(), nearest, nearest + 1);
-  }
+  if (out.empty()) return refusal ? *refusal : invalid_argument("kernel `" + kernel.name + "`: there are no configs");
   return out;
 }
 

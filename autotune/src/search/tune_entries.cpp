@@ -19,17 +19,11 @@ constexpr double kTileBytesOfGpu = 640 << 10;  // more than registers and shared
 void prune(const Machine& machine, bool by_prediction, std::vector<Entry>& entries) {
   double best = INFINITY;
   for (const Entry& entry : entries) best = std::min(best, entry.predicted_us);
-  const bool gpu = dsl::target_family(machine.target) != "cpu";
   // The default, which comes first, is always a candidate.
   for (size_t i = 1; i < entries.size(); ++i) {
     Entry& entry = entries[i];
-    if (gpu && entry.work.tile_bytes > kTileBytesOfGpu) {
-      entry.pruned = "its tiles of " + std::to_string(static_cast<int64_t>(entry.work.tile_bytes)) +
-                     " bytes do not fit on a multiprocessor";
-    } else if (const double each = register_bytes_a_thread(machine, entry.work, entry.config); each > kRegisterBytes) {
-      entry.pruned =
-          "a tile of " + std::to_string(static_cast<int64_t>(each)) + " bytes a thread does not fit in registers";
-    } else if (by_prediction && entry.predicted_us > kFarPredicted * best) {
+    entry.pruned = reason_against(machine, entry.work, entry.config);
+    if (entry.pruned.empty() && by_prediction && entry.predicted_us > kFarPredicted * best) {
       entry.pruned = "the model expects " + std::to_string(entry.predicted_us) + " us, far above the best's " +
                      std::to_string(best);
     }
@@ -83,24 +77,42 @@ Result<RecordKey> record_key(const Job& job, const std::string& hardware, const 
   return RecordKey{to_hex(request_key(names, request->canonical)), bucket, job.target, hardware, builder};
 }
 
+Result<Work> CountedWork::of(const Config& config) {
+  // What matters: constexprs, and how loops of products are dealt out.
+  Config counts = config;
+  std::erase_if(counts, [](const auto& item) {
+    return dsl::is_schedule_option(item.first) && item.first != dsl::kSplitK && item.first != dsl::kStreamK;
+  });
+  const auto found = counted_.find(counts);
+  if (found != counted_.end()) return found->second;
+  auto work = count_work(job_.kernel, counts, job_.workload);
+  if (work) counted_.emplace(std::move(counts), *work);
+  return work;
+}
+
+std::string reason_against(const Machine& machine, const Work& work, const Config& config) {
+  if (dsl::target_family(machine.target) == "cpu") return "";
+  if (work.tile_bytes > kTileBytesOfGpu) {
+    return "its tiles of " + std::to_string(static_cast<int64_t>(work.tile_bytes)) +
+           " bytes do not fit on a multiprocessor";
+  }
+  if (registers_fit(machine, work, config) == Fit::kSpills) return "its tiles do not fit in registers";
+  if (const double each = register_bytes_a_thread(machine, work, config); each > kRegisterBytes) {
+    return "a tile of " + std::to_string(static_cast<int64_t>(each)) + " bytes a thread does not fit in registers";
+  }
+  return "";
+}
+
 Result<std::vector<Entry>> list_entries(const Job& job, const Space& space, const Machine& machine, Search search) {
   auto configs = enumerate(job.kernel, job.target, space, job.workload);
   if (!configs) return configs.error();
-  std::map<Config, Work> counted;  // by what matters: constexprs, and how loops of products are dealt out
+  CountedWork counted(job);
   std::vector<Entry> out;
   for (Config& config : *configs) {
-    Config counts = config;
-    std::erase_if(counts, [](const auto& item) {
-      return dsl::is_schedule_option(item.first) && item.first != dsl::kSplitK && item.first != dsl::kStreamK;
-    });
-    auto found = counted.find(counts);
-    if (found == counted.end()) {
-      auto work = count_work(job.kernel, counts, job.workload);
-      if (!work) return work.error();
-      found = counted.emplace(std::move(counts), *work).first;
-    }
-    const double predicted = predict_us(machine, found->second, config);
-    out.push_back({.config = std::move(config), .work = found->second, .predicted_us = predicted});
+    auto work = counted.of(config);
+    if (!work) return work.error();
+    const double predicted = predict_us(machine, *work, config);
+    out.push_back({.config = std::move(config), .work = *work, .predicted_us = predicted});
   }
   prune(machine, search != Search::kExhaustive, out);
   return out;

@@ -1,6 +1,7 @@
 // The configs of a job, with all that is known of each.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -23,6 +24,20 @@ struct Entry {
   bool measured() const { return record && record->failure == Failure::kNone; }
   bool open() const { return !record && !proposed && !passed_over && pruned.empty(); }
 };
+
+// The work of a job's configs, each counted once: those that differ in nothing that matters share it.
+class CountedWork {
+ public:
+  explicit CountedWork(const Job& job) : job_(job) {}
+  Result<Work> of(const Config& config);
+
+ private:
+  const Job& job_;
+  std::map<Config, Work> counted_;
+};
+
+// Why a config that nobody has compiled cannot run well: what it holds does not fit. Empty where it may.
+std::string reason_against(const Machine& machine, const Work& work, const Config& config);
 
 // The valid configs, the default first, with the model's predictions. An exhaustive search leaves out only what cannot
 // run.

@@ -102,6 +102,11 @@ std::string grid_text(const std::array<uint32_t, 3>& grid) {
 
 Result<std::vector<DeviceInfo>> devices(std::string_view kind) { return gpu::list_devices(kind); }
 
+std::string hardware_text(const DeviceInfo& device) {
+  return device.name + "; " + device.target + "; " + std::to_string(device.multiprocessors) + " multiprocessors; " +
+         std::to_string(device.memory_bytes >> 20) + " MiB; driver " + std::to_string(device.driver_version);
+}
+
 Result<Device> Device::open(std::string_view kind, int ordinal) {
   static std::mutex mutex;
   // Never destroyed: other threads may open a device while exit() destroys statics.

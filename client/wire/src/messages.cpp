@@ -32,6 +32,20 @@ nlohmann::json json_of(const Error& error) {
   return out;
 }
 
+constexpr size_t kMaxHardware = 4096;
+
+// Of a message, in its field.
+Result<std::map<std::string, int64_t>> config_of(const nlohmann::json& value, const std::string& message,
+                                                 const std::string& field) {
+  if (!value.is_object()) return invalid_argument(message + ": '" + field + "' is not an object");
+  std::map<std::string, int64_t> out;
+  for (const auto& [name, number] : value.items()) {
+    if (!number.is_number_integer()) return invalid_argument(message + ": '" + name + "' is not an integer");
+    out[name] = number.get<int64_t>();
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string to_text(const Welcome& welcome) {
@@ -134,6 +148,11 @@ std::string to_text(const TuneHeader& header) {
   nlohmann::json out = {{"scalars", scalars},      {"fixed", header.fixed},         {"wait", header.wait},
                         {"behind", header.behind}, {"budget_ms", header.budget_ms}, {"device", header.device}};
   if (!header.trace_id.empty()) out["trace_id"] = header.trace_id;
+  if (!header.choose) return dump(out);
+  out["choose"] = true;
+  out["hardware"] = header.hardware;
+  out["compiled"] = header.compiled;
+  out["more"] = header.more;
   return dump(out);
 }
 
@@ -164,15 +183,31 @@ Result<TuneHeader> parse_tune_header(std::string_view text) {
       header.fixed.push_back(name);
     }
   }
+  header.choose = fields.boolean("choose");
+  header.hardware = fields.text("hardware");
+  header.more = fields.boolean("more", true);
+  if (header.hardware.size() > kMaxHardware) {
+    return invalid_argument("TUNE: 'hardware' is longer than " + std::to_string(kMaxHardware) + " bytes");
+  }
+  if (auto compiled = object->find("compiled"); compiled != object->end()) {
+    if (!compiled->is_array()) return invalid_argument("TUNE: 'compiled' is not a list");
+    for (const auto& config : *compiled) {
+      auto parsed = config_of(config, "TUNE", "compiled");
+      if (!parsed) return parsed.error();
+      header.compiled.push_back(std::move(*parsed));
+    }
+  }
   return checked(std::move(header), fields);
 }
 
 std::string to_text(const Tuned& tuned) {
-  return dump({{"config", tuned.config},
-               {"source", tuned.source},
-               {"final", tuned.final},
-               {"median_us", tuned.median_us},
-               {"default_us", tuned.default_us}});
+  nlohmann::json out = {{"config", tuned.config},
+                        {"source", tuned.source},
+                        {"final", tuned.final},
+                        {"median_us", tuned.median_us},
+                        {"default_us", tuned.default_us}};
+  if (!tuned.reasons.empty()) out["reasons"] = tuned.reasons;
+  return dump(out);
 }
 
 Result<Tuned> parse_tuned(std::string_view text) {
@@ -189,11 +224,15 @@ Result<Tuned> parse_tuned(std::string_view text) {
     if (!found->is_number()) return invalid_argument(std::string("TUNED: '") + name + "' is not a number");
     *value = found->get<double>();
   }
-  auto config = object->find("config");
-  if (config == object->end() || !config->is_object()) return invalid_argument("TUNED: 'config' is not an object");
-  for (const auto& [name, value] : config->items()) {
-    if (!value.is_number_integer()) return invalid_argument("TUNED: '" + name + "' is not an integer");
-    tuned.config[name] = value.get<int64_t>();
+  auto config = config_of(object->value("config", nlohmann::json()), "TUNED", "config");
+  if (!config) return config.error();
+  tuned.config = std::move(*config);
+  if (auto reasons = object->find("reasons"); reasons != object->end()) {
+    if (!reasons->is_array()) return invalid_argument("TUNED: 'reasons' is not a list");
+    for (const auto& reason : *reasons) {
+      if (!reason.is_string()) return invalid_argument("TUNED: 'reasons' has an entry that is no text");
+      tuned.reasons.push_back(reason);
+    }
   }
   return checked(std::move(tuned), fields);
 }

@@ -276,7 +276,7 @@ TEST(Predict, KnowsDevicesByName) {
   }
   const auto none = known_device("abacus");
   ASSERT_FALSE(none);
-  EXPECT_THAT(none.error().message, HasSubstr("a100, l40s, b200, gb200, rtx5090, rtxpro6000, mi350x"));
+  EXPECT_THAT(none.error().message, HasSubstr("a100, l40s, h200, h100, b200, gb200, rtx5090, rtxpro6000, mi350x"));
 }
 
 TEST(Predict, ChoosesWhatTheModelPrefersAndMeasuresNothing) {

@@ -126,6 +126,40 @@ TEST_F(Online, WhatShipsTakesTheDefaultsPlace) {
   EXPECT_EQ(tuned(options(), 8), 40);
 }
 
+// A handle that asks for no tuning gets what is known, and has nothing measured: what ships, then what was measured.
+TEST_F(Online, TheDefaultModeTakesWhatIsKnownAndMeasuresNothing) {
+  const std::string target = connect()->server().native_target;
+  stop_daemon();
+  std::filesystem::create_directories(file_of("tuned"));
+  write_text(file_of("tuned/k.kiln"), kSaysHowLong);
+  const nlohmann::json line = {{"kernel", "k.kiln"},
+                               {"shape", {{"n", 8}}},
+                               {"target", target},
+                               {"config", {{"us", 70}, {"behave", 0}}},
+                               {"measured_on", "the author's machine"}};
+  write_text(file_of("tuned/author.jsonl"), line.dump());
+  set("KILN_TUNE_SHIPPED", file_of("tuned"));
+  const auto by_default = [&](Mode mode, int32_t n) {
+    Client client(options());
+    auto function = expect_ok(get(client, mode));
+    EXPECT_TRUE(prepared(function, n).ok());
+    return launched(function, n);
+  };
+  EXPECT_EQ(by_default(Mode::kDefault, 8), 70);
+  EXPECT_EQ(by_default(Mode::kDefault, 100), 100);  // far from what ships, and the model knows nothing of its kernel
+  EXPECT_EQ(by_default(Mode::kFixed, 8), 100);
+  EXPECT_EQ(launches(), 0u);
+  EXPECT_FALSE(std::filesystem::exists(database()));
+  EXPECT_EQ(tuned(options(), 8), 40);
+  // What was measured counts more: here as a golden file, for the fake runner's name is no CPU's.
+  expect_ok(expect_ok(Records::open(database()))->export_lines(file_of("golden.jsonl")));
+  stop_daemon();
+  set("KILN_TUNE_GOLDEN", file_of("golden.jsonl"));
+  const size_t measured = launches();
+  EXPECT_EQ(by_default(Mode::kDefault, 8), 40);
+  EXPECT_EQ(launches(), measured);
+}
+
 TEST_F(Online, AGoldenFileThatCannotBeReadIsSaid) {
   daemon_args_ = {"--golden", file_of("absent.jsonl")};
   client::ConnectOptions strict = options().connect;

@@ -175,6 +175,35 @@ TEST(Messages, TuneNamesWhatIsWrong) {
   EXPECT_EQ(parse_tuned(R"({"config": {"B": 1.5}})").error().message, "TUNED: 'B' is not an integer");
 }
 
+TEST(Messages, AQuestionForAChoiceKeepsWhatItSays) {
+  const TuneHeader header{.scalars = {{"n", int64_t{5}}},
+                          .trace_id = "t",
+                          .choose = true,
+                          .hardware = "NVIDIA H200",
+                          .compiled = {{{"BM", 64}}, {{"BM", 128}, {"num_warps", 4}}},
+                          .more = false};
+  const auto back = parse_tune_header(to_text(header));
+  ASSERT_TRUE(back.ok()) << back.error().message;
+  EXPECT_TRUE(back->choose);
+  EXPECT_EQ(back->hardware, "NVIDIA H200");
+  EXPECT_EQ(back->compiled, header.compiled);
+  EXPECT_FALSE(back->more);
+  const auto plain = parse_tune_header("{}");
+  EXPECT_FALSE(plain->choose);
+  EXPECT_TRUE(plain->more);
+  EXPECT_EQ(parse_tune_header(R"({"compiled": 3})").error().message, "TUNE: 'compiled' is not a list");
+  EXPECT_EQ(parse_tune_header(R"({"compiled": [3]})").error().message, "TUNE: 'compiled' is not an object");
+  EXPECT_EQ(parse_tune_header(R"({"compiled": [{"B": "x"}]})").error().message, "TUNE: 'B' is not an integer");
+  const std::string longer(5000, 'x');
+  EXPECT_EQ(parse_tune_header(R"({"hardware": ")" + longer + "\"}").error().message,
+            "TUNE: 'hardware' is longer than 4096 bytes");
+  const auto tuned = parse_tuned(to_text(Tuned{.config = {{"B", 1}}, .reasons = {"one", "two"}}));
+  ASSERT_TRUE(tuned.ok());
+  EXPECT_EQ(tuned->reasons, (std::vector<std::string>{"one", "two"}));
+  EXPECT_EQ(parse_tuned(R"({"config": {}, "reasons": [1]})").error().message,
+            "TUNED: 'reasons' has an entry that is no text");
+}
+
 TEST(Messages, HelloAndCompileRoundTrip) {
   auto hello = parse_hello(to_text(Hello{kVersion, "me", "id", true}));
   ASSERT_TRUE(hello);

@@ -19,6 +19,7 @@ struct Work {
   double math = 0;                // transcendental functions, by element
   double loaded = 0, stored = 0;  // bytes that programs ask memory for, as often as they do
   double lines = 0;               // the same, counted in whole lines of 64 bytes: what scattered accesses cost
+  double jumps = 0;               // pieces of rows that are loaded far from the last piece, in another page
   double compulsory = 0;          // bytes that must move at least once: the arrays that are touched
   double programs = 0;            // of a kernel of two launches (split_k) those of the first that work
   double launches = 1;
@@ -47,9 +48,37 @@ Result<Machine> parse_machine(const nlohmann::json& value);
 // What a thread of a GPU has in registers of that tile; 0 where the config does not say how many threads there are.
 double register_bytes_a_thread(const Machine& machine, const Work& work, const Config& config);
 
+// Whether what a program of an NVIDIA GPU holds has room in its registers, before anything is compiled. Held against the
+// assembler's word over configs of the library (tests/autotune/registers.jsonl): what it says fits spills nothing, what
+// it says spills does. Of what is between the two only the assembler knows. Of other targets nothing is known.
+enum class Fit : uint8_t { kFits, kUnknown, kSpills };
+Fit registers_fit(const Machine& machine, const Work& work, const Config& config);
+
+// What a launch takes of each resource, in microseconds, and what the grid and little in flight make of it.
+struct Terms {
+  double memory = 0;      // bytes that must move
+  double cache = 0;       // bytes that programs ask for, as often as they do, and what spills
+  double products = 0;    // of dots
+  double operands = 0;    // of dots, read and written again
+  double arithmetic = 0;  // all other
+  double pieces = 0;      // of a CPU: iterations and programs
+  double scratch = 0;     // of a CPU: passes over tiles that it keeps
+  double rounds = 0;      // of a GPU: programs one after another, each of which waits for memory and its own threads
+  double jumps = 0;       // of a CPU: to rows far apart
+  double launch = 0;
+  double fill = 1;     // times: programs in the last wave that leave processors idle
+  double waiting = 1;  // in cache and products already: too little is in flight
+  double uneven = 1;   // times: threads that hold too little of a tile, or too much
+
+  double us() const;
+};
 // `metadata` of the artifact where it is compiled already: registers, spills, shared memory, waves.
+Terms cost_terms(const Machine& machine, const Work& work, const Config& config,
+                 const abi::Metadata* metadata = nullptr);
 double predict_us(const Machine& machine, const Work& work, const Config& config,
                   const abi::Metadata* metadata = nullptr);
+// "products 12.1, memory 3.4, launch 2.7; × 1.3 for the last wave", the largest first.
+std::string to_string(const Terms& terms);
 // The time below which no measurement can be true, for `compulsory` bytes and flops at twice the roofs.
 double possible_us(const Machine& machine, const Work& work);
 // The bound that a measurement is shown against, and its name: "memory", "products", "arithmetic", "launch".

@@ -1,6 +1,8 @@
 // What the cost model would choose for a device that is not at hand.
 #pragma once
 
+#include <optional>
+
 #include "kiln/autotune/batch.h"
 
 namespace kiln::autotune {
@@ -12,6 +14,8 @@ struct KnownDevice {
 };
 // Error: there is none of this name; it lists those that there are.
 Result<KnownDevice> known_device(std::string_view name);
+// The roofs by data sheet of the device that `hardware` names, else of another one of this target.
+std::optional<Machine> sheet_machine(const std::string& target, const std::string& hardware);
 
 // Every job with the config that the model expects to be the fastest on that device, whatever target it names. Those
 // that promise most are compiled, for what a config costs is known better then; nothing is measured. `best_us` and

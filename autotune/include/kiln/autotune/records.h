@@ -75,7 +75,7 @@ class Records {
   virtual Result<size_t> export_lines(const std::string& path) = 0;
   virtual Result<size_t> import_lines(const std::string& path) = 0;
 
-  // The machine that `hardware` names, as calibrated by a builder; null where it was not.
+  // The machine that `hardware` names, as calibrated by a builder, an empty one: by any; null where it was not.
   virtual Result<nlohmann::json> machine(const std::string& hardware, const std::string& builder) = 0;
   virtual Result<void> put_machine(const std::string& hardware, const std::string& builder,
                                    const nlohmann::json& machine) = 0;

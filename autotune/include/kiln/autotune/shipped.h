@@ -31,6 +31,9 @@ class Shipped {
   // For this kernel and target, of the nearest shape; nothing where none is nearer than a factor of two, all parameters
   // taken together. The hardware does not matter.
   std::optional<ShippedChoice> find(const RecordKey& key) const;
+  // All of this kernel and target, each with its bucket of shapes. Where several devices have a choice for one shape,
+  // the hardware's own comes first.
+  std::vector<std::pair<std::string, ShippedChoice>> all(const RecordKey& key) const;
 
  private:
   struct Choice {

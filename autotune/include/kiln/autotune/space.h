@@ -30,6 +30,11 @@ Result<Space> space_for(const dsl::Kernel& kernel, const std::string& target,
 Result<std::vector<Config>> enumerate(const dsl::Kernel& kernel, const std::string& target, const Space& space,
                                       const Workload& workload);
 
+// Those of these configs that are valid for the workload, in their order. Error when none is: what the first refusal
+// says.
+Result<std::vector<Config>> valid_configs(const dsl::Kernel& kernel, const Space& space, const Workload& workload,
+                                          const std::vector<Config>& configs);
+
 // "BM=128,BN=64,num_warps=8", ordered by name; and back.
 std::string to_string(const Config& config);
 Result<Config> parse_config(const std::string& text);

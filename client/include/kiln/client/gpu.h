@@ -59,6 +59,8 @@ struct DeviceInfo {
 
 // The devices of a kind, in the driver's order, without opening them. No driver is an error, and so is no device.
 Result<std::vector<DeviceInfo>> devices(std::string_view kind);
+// A GPU with all that measurements on it depend on: those of one hold for all that are called the same.
+std::string hardware_text(const DeviceInfo& device);
 
 // Who has memory of a device, by what it is for: "arrays", "arena of graph `mlp`".
 struct MemoryHolder {

@@ -66,15 +66,22 @@ struct TuneHeader {
   uint32_t budget_ms = 0;                      // for tuning; 0: the tuner's default
   uint32_t device = 0;                         // the driver's number of the one to tune for
   std::string trace_id;
+  // Answer with what was measured, else with what the cost model chooses, and tune nothing. `hardware` names the device
+  // as records do, empty: this CPU; `compiled` are configs that need no compile, and `more` allows one beside them.
+  bool choose = false;
+  std::string hardware = {};
+  std::vector<std::map<std::string, int64_t>> compiled = {};
+  bool more = true;
 };
 std::string to_text(const TuneHeader& header);
 Result<TuneHeader> parse_tune_header(std::string_view text);
 
 struct Tuned {
   std::map<std::string, int64_t> config;
-  std::string source = "default";        // "golden", "tuned", "shipped", "predicted" or "default"
-  bool final = true;                     // false: it is being tuned, and another answer may follow a TUNE that waits
-  double median_us = 0, default_us = 0;  // 0: not known
+  std::string source = "default";         // "golden", "tuned", "shipped", "predicted" or "default"
+  bool final = true;                      // false: it is being tuned, and another answer may follow a TUNE that waits
+  double median_us = 0, default_us = 0;   // 0: not known
+  std::vector<std::string> reasons = {};  // of a choice, for people: a line each
 };
 std::string to_text(const Tuned& tuned);
 Result<Tuned> parse_tuned(std::string_view text);
