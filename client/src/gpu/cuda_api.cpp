@@ -72,7 +72,8 @@ Result<std::unique_ptr<const Api>> open_library(const std::string& path) {
   auto api = std::make_unique<Api>();
   if (const std::string missing = look_up(*library, *api); !missing.empty()) {
     return error(ErrorCode::kUnavailable, "the CUDA driver " + path + " is too old: it is " +
-                                              version_text(api->version) + " and has no " + missing);
+                                              version_text(api->version) + " and has no " + missing +
+                                              "; what Kiln needs is a driver of CUDA 11.8 or later");
   }
   if (const Status status = api->init(0); status != kSuccess) {
     return error(ErrorCode::kUnavailable, "the CUDA driver " + path + " does not start: " + describe(*api, status));

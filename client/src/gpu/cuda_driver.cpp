@@ -187,9 +187,9 @@ class CudaDriver final : public Driver {
       return {};
     return failed(status, call);
   }
-  Error too_old(const char* what, const char* missing) const {
-    return error(ErrorCode::kUnavailable,
-                 std::string("this CUDA driver is too old for ") + what + ": it has no " + missing);
+  Error too_old(const char* what, const char* missing, const char* since) const {
+    return error(ErrorCode::kUnavailable, std::string("this CUDA driver is too old for ") + what + ": it has no " +
+                                              missing + ", as one of CUDA " + since + " or later has");
   }
 
   const Api& api_;
@@ -252,7 +252,7 @@ Result<void> CudaDriver::launch(const KernelLaunch& l) {
   std::array<LaunchAttribute, 2> attributes{};
   unsigned count = 0;
   if (const auto [cx, cy, cz] = l.cluster; cx != 1 || cy != 1 || cz != 1) {
-    if (api_.launch_ex == nullptr) return too_old("clusters of blocks", "cuLaunchKernelEx");
+    if (api_.launch_ex == nullptr) return too_old("clusters of blocks", "cuLaunchKernelEx", "11.8");
     attributes[count].id = kClusterDimension;
     attributes[count++].value.cluster = {cx, cy, cz};
   }
@@ -269,7 +269,7 @@ Result<void> CudaDriver::launch(const KernelLaunch& l) {
 }
 
 Result<void> CudaDriver::encode_tensor_map(const TensorMapArguments& a, void* map) {
-  if (api_.encode_tiled == nullptr) return too_old("tensor maps", "cuTensorMapEncodeTiled");
+  if (api_.encode_tiled == nullptr) return too_old("tensor maps", "cuTensorMapEncodeTiled", "12.0");
   const std::array<uint32_t, kMaxTensorRank> every_element = {1, 1, 1, 1, 1};
   return checked(
       api_.encode_tiled(map, tensor_map_type(a.element), a.rank, a.address, a.dims.data(), a.strides_bytes.data(),

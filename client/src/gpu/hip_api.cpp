@@ -68,13 +68,15 @@ void* open_first(const std::vector<std::string>& paths, std::string& why) {
 // "" stands for where the runtime lies as a rule.
 Result<std::unique_ptr<const Api>> open_library(const std::string& named) {
   std::vector<std::string> paths = {named};
-  if (named.empty()) paths = {"libamdhip64.so.6", "libamdhip64.so.5", "/opt/rocm/lib/libamdhip64.so"};
+  if (named.empty())
+    paths = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "/opt/rocm/lib/libamdhip64.so"};
   std::string why;
   void* library = open_first(paths, why);
   if (library == nullptr) return error(ErrorCode::kUnavailable, "no HIP runtime (" + why + ")");
   auto api = std::make_unique<Api>();
   if (const std::string missing = look_up(library, *api); !missing.empty()) {
-    return error(ErrorCode::kUnavailable, "the HIP runtime is too old: it has no " + missing);
+    return error(ErrorCode::kUnavailable,
+                 "the HIP runtime is too old: it has no " + missing + "; what Kiln needs is that of ROCm 5.0 or later");
   }
   if (const Status status = api->init(0); status != kSuccess) {
     return error(ErrorCode::kUnavailable, "the HIP runtime does not start: " + describe(*api, status));

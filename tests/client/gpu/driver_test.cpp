@@ -29,8 +29,10 @@ TEST(CudaDriver, ThatIsAbsentIsNamed) {
 
 TEST(CudaDriver, ThatIsNoneIsSaidToLack) {
   use_driver(FAKE_CUDA_ANCIENT);
-  EXPECT_EQ(message(devices("cuda")), std::string("the CUDA driver ") + FAKE_CUDA_ANCIENT +
-                                          " is too old: it is for CUDA 11.4 and has no cuGraphInstantiateWithFlags");
+  EXPECT_EQ(message(devices("cuda")),
+            std::string("the CUDA driver ") + FAKE_CUDA_ANCIENT +
+                " is too old: it is for CUDA 11.4 and has no cuGraphInstantiateWithFlags; what Kiln "
+                "needs is a driver of CUDA 11.8 or later");
 }
 
 // Machine code, for an old driver does not translate PTX of today.
@@ -52,14 +54,18 @@ TEST(CudaDriver, ThatIsOldRunsWhatItCan) {
             "");
   EXPECT_THAT(message(launch(*loaded(kernel, machine_code(kernel, {{"device", {{"cluster", {2, 1, 1}}}}})), kernel,
                              {pointer(nullptr)}, {.grid = {{2, 1, 1}}})),
-              HasSubstr("this CUDA driver is too old for clusters of blocks: it has no cuLaunchKernelEx"));
+              HasSubstr("this CUDA driver is too old for clusters of blocks: it has no cuLaunchKernelEx, as one of "
+                        "CUDA 11.8 or later "
+                        "has"));
   const nlohmann::json one = nlohmann::json::array({nlohmann::json::array({1, nlohmann::json::array()})});
   const nlohmann::json map = {
       {"param", 0}, {"type", "f32"}, {"rank", 1}, {"dims", {one}}, {"strides_bytes", nlohmann::json::array()},
       {"box", {4}}};
-  EXPECT_THAT(message(launch(*loaded(kernel, machine_code(kernel, {{"device", {{"tensor_maps", {map}}}}})), kernel,
-                             {pointer(nullptr)})),
-              HasSubstr("this CUDA driver is too old for tensor maps: it has no cuTensorMapEncodeTiled"));
+  EXPECT_THAT(
+      message(launch(*loaded(kernel, machine_code(kernel, {{"device", {{"tensor_maps", {map}}}}})), kernel,
+                     {pointer(nullptr)})),
+      HasSubstr("this CUDA driver is too old for tensor maps: it has no cuTensorMapEncodeTiled, as one of CUDA 12.0 "
+                "or later has"));
 }
 
 TEST(CudaDriver, ThatDoesNotStartSaysWhy) {

@@ -56,6 +56,9 @@ TEST_F(Hip, ListsDevicesWithTheirTargets) {
 TEST_F(Hip, WithoutTheLibraryThereIsAnErrorThatNamesIt) {
   ::setenv("KILN_HIP_DRIVER", "/nowhere/libamdhip64.so", 1);
   EXPECT_THAT(message(devices("amd")), HasSubstr("no HIP runtime (/nowhere/libamdhip64.so: "));
+  ::setenv("KILN_HIP_DRIVER", FAKE_CUDA, 1);  // which has none of its functions
+  EXPECT_EQ(message(devices("amd")),
+            "the HIP runtime is too old: it has no hipInit; what Kiln needs is that of ROCm 5.0 or later");
   ::setenv("KILN_HIP_DRIVER", FAKE_HIP, 1);
   fake_hip_fail("hipGetDeviceCount", 100);
   EXPECT_EQ(message(devices("amd")), "hipGetDeviceCount: a fake error (hipErrorNoDevice)");
