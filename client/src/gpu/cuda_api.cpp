@@ -76,7 +76,8 @@ Result<std::unique_ptr<const Api>> open_library(const std::string& path) {
                                               "; what Kiln needs is a driver of CUDA 11.8 or later");
   }
   if (const Status status = api->init(0); status != kSuccess) {
-    return error(ErrorCode::kUnavailable, "the CUDA driver " + path + " does not start: " + describe(*api, status));
+    return error(ErrorCode::kUnavailable,
+                 "the CUDA driver " + path + " does not start: " + describe(*api, status) + closed_files(kCudaFiles));
   }
   return std::unique_ptr<const Api>(std::move(api));
 }

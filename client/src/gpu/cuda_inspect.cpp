@@ -31,7 +31,7 @@ Result<int> count_devices(const Api& api) {
   int count = 0;
   const Status s = api.device_count(&count);
   if (s != kSuccess) return error(ErrorCode::kUnavailable, "cuDeviceGetCount: " + describe(api, s));
-  if (count == 0) return error(ErrorCode::kUnavailable, "the CUDA driver sees no device");
+  if (count == 0) return error(ErrorCode::kUnavailable, "the CUDA driver sees no device" + closed_files(kCudaFiles));
   return count;
 }
 

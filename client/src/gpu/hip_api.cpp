@@ -79,7 +79,8 @@ Result<std::unique_ptr<const Api>> open_library(const std::string& named) {
                  "the HIP runtime is too old: it has no " + missing + "; what Kiln needs is that of ROCm 5.0 or later");
   }
   if (const Status status = api->init(0); status != kSuccess) {
-    return error(ErrorCode::kUnavailable, "the HIP runtime does not start: " + describe(*api, status));
+    return error(ErrorCode::kUnavailable,
+                 "the HIP runtime does not start: " + describe(*api, status) + closed_files(kAmdFiles));
   }
   return std::unique_ptr<const Api>(std::move(api));
 }

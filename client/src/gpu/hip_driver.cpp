@@ -177,7 +177,7 @@ Result<int> count_devices(const Api& api) {
   int count = 0;
   const Status s = api.device_count(&count);
   if (s != kSuccess) return error(ErrorCode::kUnavailable, "hipGetDeviceCount: " + describe(api, s));
-  if (count == 0) return error(ErrorCode::kUnavailable, "the HIP runtime sees no device");
+  if (count == 0) return error(ErrorCode::kUnavailable, "the HIP runtime sees no device" + closed_files(kAmdFiles));
   return count;
 }
 

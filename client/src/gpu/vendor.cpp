@@ -1,5 +1,11 @@
 #include "vendor.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
 namespace kiln::client::gpu {
 
 ErrorCode code_of(Status status, bool is_sticky) {
@@ -21,6 +27,14 @@ Error not_after_fork() {
       ErrorCode::kUnavailable,
       "the GPU's driver was in use before fork(), and does not work in the child: fork before the first use, or "
       "start another program");
+}
+
+std::string closed_files(std::span<const char* const> files) {
+  for (const char* file : files) {
+    if (::faccessat(AT_FDCWD, file, R_OK | W_OK, AT_EACCESS) == 0 || errno == ENOENT) continue;
+    return std::string("; this process may not open ") + file + ": " + std::strerror(errno);
+  }
+  return "";
 }
 
 Result<void> check_ordinal(const std::string& kind, int ordinal, int count, const char* who_sees) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,12 @@ Result<std::vector<DeviceInfo>> inspect_all(int count, const Inspect& inspect) {
   }
   return out;
 }
+
+// Of a driver that sees no device, why that may be: "; this process may not open /dev/kfd: Permission denied". Empty
+// where it may open those of the files that there are.
+std::string closed_files(std::span<const char* const> files);
+inline constexpr const char* kCudaFiles[] = {"/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia-uvm"};
+inline constexpr const char* kAmdFiles[] = {"/dev/kfd", "/dev/dri/renderD128"};
 
 // "there is no device cuda:3; the driver sees 2", where that is so.
 Result<void> check_ordinal(const std::string& kind, int ordinal, int count, const char* who_sees);

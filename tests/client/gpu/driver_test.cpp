@@ -1,8 +1,16 @@
 // The driver itself: absent, too old, or without a device; and the names of targets.
 #include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <span>
 
 #include "device_case.h"
 #include "gpu/cuda_target.h"
+#include "gpu/vendor.h"
 
 namespace kiln::test {
 namespace {
@@ -122,6 +130,29 @@ TEST(CudaTarget, RunsWhereItMay) {
   EXPECT_FALSE(runs("cuda:sm_", "ptx", 9, 0));
   EXPECT_FALSE(runs("cpu:x86-64-v3", "ptx", 9, 0));
   EXPECT_TRUE(runs("cuda:sm_120a;x=1", "cubin", 12, 0));
+}
+
+// A device file that is the system's alone is named, and one that is not there is no reason. As somebody else than
+// root, who may open all.
+TEST(CudaDriver, MayBeKeptFromItsDevice) {
+  std::string name = (std::filesystem::temp_directory_path() / "kiln-device-XXXXXX").string();
+  const int made = ::mkstemp(name.data());
+  ASSERT_GE(made, 0);
+  ::close(made);
+  ASSERT_EQ(::chmod(name.c_str(), 0), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::geteuid() == 0 && ::seteuid(65534) != 0) ::_exit(2);
+    const char* const files[] = {"/nowhere/device", name.c_str()};
+    const std::string expected = "; this process may not open " + name + ": Permission denied";
+    ::_exit(client::gpu::closed_files(files) == expected && client::gpu::closed_files(std::span(files).first(1)).empty()
+                ? 0
+                : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  std::filesystem::remove(name);
+  EXPECT_EQ(status, 0);
 }
 
 }  // namespace
