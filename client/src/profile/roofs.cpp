@@ -13,8 +13,8 @@
 namespace kiln::client {
 namespace {
 
-constexpr int kRounds = 4;  // the first one warms up
-constexpr uint64_t kLeast = uint64_t{64} << 20, kMost = uint64_t{512} << 20;
+constexpr int kRounds = 3;  // the first one warms up
+constexpr uint64_t kLeast = uint64_t{64} << 20, kMost = uint64_t{256} << 20;
 
 // Larger than what a cache could keep of both ends.
 uint64_t bytes_beyond(uint64_t cache) { return std::clamp(4 * cache, kLeast, kMost); }
