@@ -45,8 +45,13 @@ std::string cpu_text(const target::CpuUnits& cpu, target::Family family) {
   add(cpu.f16_arithmetic, "f16");
   add(cpu.atomics, "LSE");
   add(cpu.sve_bits > 0, "SVE");
-  add(cpu.bytes == target::DotUnit::kInstruction, "VNNI");
-  add(cpu.bytes == target::DotUnit::kTile || cpu.bf16 == target::DotUnit::kTile, "AMX");
+  const bool is_arm = family == target::Family::kAarch64;
+  add(cpu.avx10_2, "AVX10.2");
+  add(cpu.bytes == target::DotUnit::kInstruction, is_arm ? "DOTPROD" : "VNNI");
+  const bool tiles_of_bytes = cpu.bytes == target::DotUnit::kTile, tiles_of_bf16 = cpu.bf16 == target::DotUnit::kTile;
+  add(is_arm && tiles_of_bytes, "I8MM");
+  add(is_arm && tiles_of_bf16, "BF16");
+  add(!is_arm && (tiles_of_bytes || tiles_of_bf16), "AMX");
   return out;
 }
 

@@ -10,6 +10,8 @@
 
 #if defined(__aarch64__)
 #include <sys/auxv.h>
+#elif defined(__x86_64__)
+#include <cpuid.h>
 #endif
 
 namespace kiln::client {
@@ -24,9 +26,43 @@ struct Feature {
 
 constexpr std::string_view kArchitecture = "x86_64";
 
+// What g++ has no names for yet (Intel's "Architecture Instruction Set Extensions Programming Reference"). The
+// registers are those of AVX-512 and of AMX.
+struct NewerFeatures {
+  bool amx_fp16 = false, amx_fp8 = false, amx_tf32 = false, vnni_int8 = false, avx10_2 = false;
+  bool more_registers = false;  // APX
+};
+
+bool keeps_more_registers() {
+  constexpr unsigned kRegistersOfApx = 19;
+  unsigned low, high;
+  __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (low >> kRegistersOfApx & 1) != 0;
+}
+
+NewerFeatures newer_features() {
+  constexpr unsigned kFeatures = 7, kTiles = 0x1e, kAvx10 = 0x24;
+  const bool tiles = __builtin_cpu_supports("amx-tile") != 0;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  const auto bit = [](unsigned word, unsigned number) { return (word >> number & 1) != 0; };
+  NewerFeatures out;
+  if (__get_cpuid_count(kFeatures, 1, &a, &b, &c, &d) == 0) return out;
+  out.amx_fp16 = tiles && bit(a, 21);
+  out.vnni_int8 = __builtin_cpu_supports("avx2") != 0 && bit(d, 4);
+  out.more_registers = bit(d, 21) && keeps_more_registers();
+  const bool has_avx10 = __builtin_cpu_supports("avx512f") != 0 && bit(d, 19);
+  if (tiles && __get_cpuid_count(kTiles, 1, &a, &b, &c, &d) != 0) {
+    out.amx_fp8 = bit(a, 4);
+    out.amx_tf32 = bit(a, 6);
+  }
+  if (has_avx10 && __get_cpuid_count(kAvx10, 0, &a, &b, &c, &d) != 0) out.avx10_2 = (b & 0xff) >= 2;
+  return out;
+}
+
 // The processor has it and the operating system keeps its registers.
 std::vector<Feature> features() {
   __builtin_cpu_init();
+  const NewerFeatures newer = newer_features();
   return {
       {"sse3", __builtin_cpu_supports("sse3") != 0},
       {"ssse3", __builtin_cpu_supports("ssse3") != 0},
@@ -52,6 +88,12 @@ std::vector<Feature> features() {
       {"amx-tile", __builtin_cpu_supports("amx-tile") != 0},
       {"amx-int8", __builtin_cpu_supports("amx-int8") != 0},
       {"amx-bf16", __builtin_cpu_supports("amx-bf16") != 0},
+      {"amx-fp16", newer.amx_fp16},
+      {"amx-fp8", newer.amx_fp8},
+      {"amx-tf32", newer.amx_tf32},
+      {"avxvnniint8", newer.vnni_int8},
+      {"avx10.2", newer.avx10_2},
+      {"egpr", newer.more_registers},
   };
 }
 

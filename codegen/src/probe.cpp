@@ -27,29 +27,35 @@ bool has_tiles(const llvm::MCSubtargetInfo& info, const char* feature) {
   return info.checkFeatures("+amx-tile") && info.checkFeatures(feature);
 }
 
-struct UnitName {
-  std::string_view name;
-  DotUnit unit;
-};
-constexpr std::array<UnitName, 3> kBf16Units = {
-    {{"widen", DotUnit::kWiden}, {"vdpbf16ps", DotUnit::kInstruction}, {"amx", DotUnit::kTile}}};
-constexpr std::array<UnitName, 3> kByteUnits = {
-    {{"widen", DotUnit::kWiden}, {"vnni", DotUnit::kInstruction}, {"amx", DotUnit::kTile}}};
+// The names of the units of a family of CPUs, by DotUnit.
+using UnitNames = std::array<std::string_view, 3>;
+constexpr UnitNames kBf16Units = {"widen", "vdpbf16ps", "amx"}, kByteUnits = {"widen", "vnni", "amx"};
+constexpr UnitNames kBf16UnitsOfArm = {"widen", "bfdot", "bfmmla"}, kByteUnitsOfArm = {"widen", "sdot", "smmla"};
 
-std::string name_of(const std::array<UnitName, 3>& names, DotUnit unit) {
-  return std::string(std::find_if(names.begin(), names.end(), [&](const UnitName& n) { return n.unit == unit; })->name);
+std::string name_of(const UnitNames& names, DotUnit unit) { return std::string(names[static_cast<size_t>(unit)]); }
+
+// Which units a CPU has, by DotUnit.
+using HasUnits = std::array<bool, 3>;
+HasUnits bf16_units(const llvm::MCSubtargetInfo& info) {
+  if (info.getTargetTriple().isX86()) return {true, has_bf16_instruction(info), has_tiles(info, "+amx-bf16")};
+  const bool bf16 = info.checkFeatures("+bf16");
+  return {true, bf16, bf16};
+}
+HasUnits byte_units(const llvm::MCSubtargetInfo& info) {
+  if (info.getTargetTriple().isX86()) return {true, has_vnni(info), has_tiles(info, "+amx-int8")};
+  return {true, info.checkFeatures("+dotprod"), info.checkFeatures("+i8mm")};
 }
 
-Result<DotUnit> unit_of(const std::array<UnitName, 3>& names, std::string_view key, std::string_view value,
-                        std::array<bool, 3> available) {
-  for (const UnitName& candidate : names) {
-    if (candidate.name != value) continue;
-    if (available[static_cast<size_t>(candidate.unit)]) return candidate.unit;
+Result<DotUnit> unit_of(const UnitNames& names, std::string_view key, std::string_view value,
+                        const HasUnits& available) {
+  for (DotUnit unit : {DotUnit::kWiden, DotUnit::kInstruction, DotUnit::kTile}) {
+    if (name_of(names, unit) != value) continue;
+    if (available[static_cast<size_t>(unit)]) return unit;
     return invalid_argument("target option `" + std::string(key) + "=" + std::string(value) +
                             "`: the CPU has no such instruction");
   }
   std::string all;
-  for (const UnitName& candidate : names) all += (all.empty() ? "" : ", ") + std::string(candidate.name);
+  for (std::string_view name : names) all += (all.empty() ? "" : ", ") + std::string(name);
   return invalid_argument("target option `" + std::string(key) + "`: `" + std::string(value) +
                           "` is unknown; there are " + all);
 }
@@ -69,11 +75,11 @@ bool has_vnni(const llvm::MCSubtargetInfo& info) {
 }
 
 DotUnits default_dot_units(const llvm::MCSubtargetInfo& info) {
+  const HasUnits bf16 = bf16_units(info), bytes = byte_units(info);
   DotUnits out;
-  if (!info.getTargetTriple().isX86()) return out;
-  if (has_tiles(info, "+amx-bf16")) out.bf16 = DotUnit::kTile;
-  if (has_vnni(info)) out.bytes = DotUnit::kInstruction;
-  if (has_tiles(info, "+amx-int8")) out.bytes = DotUnit::kTile;
+  if (bf16[2]) out.bf16 = DotUnit::kTile;
+  if (bytes[1]) out.bytes = DotUnit::kInstruction;
+  if (bytes[2]) out.bytes = DotUnit::kTile;
   return out;
 }
 
@@ -87,12 +93,11 @@ Result<DotUnits> parse_dot_units(std::string_view options, const llvm::MCSubtarg
     const size_t equals = std::min(option.find('='), option.size());
     const std::string_view key = option.substr(0, equals), value = option.substr(std::min(equals + 1, option.size()));
     if (key == "dot-bf16") {
-      auto unit = unit_of(kBf16Units, key, value,
-                          {true, x86 && has_bf16_instruction(info), x86 && has_tiles(info, "+amx-bf16")});
+      auto unit = unit_of(x86 ? kBf16Units : kBf16UnitsOfArm, key, value, bf16_units(info));
       if (!unit) return unit.error();
       out.bf16 = *unit;
     } else if (key == "dot-i8") {
-      auto unit = unit_of(kByteUnits, key, value, {true, x86 && has_vnni(info), x86 && has_tiles(info, "+amx-int8")});
+      auto unit = unit_of(x86 ? kByteUnits : kByteUnitsOfArm, key, value, byte_units(info));
       if (!unit) return unit.error();
       out.bytes = *unit;
     } else {

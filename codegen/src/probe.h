@@ -15,11 +15,12 @@ namespace kiln::codegen {
 
 bool has_vnni(const llvm::MCSubtargetInfo& info);
 
-// What a CPU of these features is taken to do best: tiles, then vpdpbusd; bf16 is widened without tiles.
+// What a CPU of these features is taken to do best: tiles or blocks, then vpdpbusd and sdot; bf16 is widened without
+// tiles.
 DotUnits default_dot_units(const llvm::MCSubtargetInfo& info);
 
-// The defaults changed by ";dot-bf16=widen|vdpbf16ps|amx" and ";dot-i8=widen|vnni|amx". An error where the text is not
-// that, or the CPU lacks the instruction.
+// The defaults changed by ";dot-bf16=widen|vdpbf16ps|amx" and ";dot-i8=widen|vnni|amx", on AArch64 by
+// "widen|bfdot|bfmmla" and "widen|sdot|smmla". An error where the text is not that, or the CPU lacks the instruction.
 Result<DotUnits> parse_dot_units(std::string_view options, const llvm::MCSubtargetInfo& info);
 
 }  // namespace kiln::codegen

@@ -88,6 +88,14 @@ Result<const llvm::Target*> find_family(CpuTarget& out) {
   return unknown_target(out.name, "LLVM knows no CPU named `" + out.cpu + "`" + similar);
 }
 
+// LLVM 19 folded a spilled operand of vcmpph and left the predicate as it was. 22 does not, but its arithmetic of
+// halves has run on no CPU here, and halves are computed in f32 anyway. AVX10.2 is not to be had without it.
+bool leaves_out_halves(const llvm::Target& family, const CpuTarget& target) {
+  const llvm::Triple triple(target.triple);
+  std::unique_ptr<llvm::MCSubtargetInfo> info(family.createMCSubtargetInfo(triple, target.cpu, target.features));
+  return triple.isX86() && !info->checkFeatures("+avx10.2");
+}
+
 void set_x86_properties(CpuTarget& out, const llvm::MCSubtargetInfo& info) {
   const bool avx512 = info.checkFeatures("+avx512f") && info.checkFeatures("+avx512vl") &&
                       info.checkFeatures("+avx512bw") && info.checkFeatures("+avx512dq");
@@ -96,7 +104,19 @@ void set_x86_properties(CpuTarget& out, const llvm::MCSubtargetInfo& info) {
   out.has_fma = info.checkFeatures("+fma");
   out.has_f16c = info.checkFeatures("+f16c");
   out.has_vnni = has_vnni(info);
+  out.has_avx10_2 = avx512 && info.checkFeatures("+avx10.2");
+  out.has_vnni_signs = out.has_avx10_2 || (!avx512 && out.has_vnni && info.checkFeatures("+avxvnniint8"));
   out.has_bf16_pairs = avx512 && info.checkFeatures("+avx512bf16");
+}
+
+// Tiles of other small floats go with those of bf16.
+void set_tiles(CpuTarget& out, const llvm::MCSubtargetInfo& info) {
+  const auto has = [&](const char* feature) {
+    return out.is_x86 && out.dots.bf16 == DotUnit::kTile && info.checkFeatures(feature);
+  };
+  out.has_tiles_of_f8 = has("+amx-fp8");
+  out.has_tiles_of_f16 = has("+amx-fp16");
+  out.has_tiles_of_tf32 = has("+amx-tf32");
 }
 
 // Takes ";sve=256" from the options of a target; without it the length is the usual one of the CPU.
@@ -119,19 +139,21 @@ Result<int> take_sve_bits(std::string& options, const std::string& cpu, const ll
 }
 
 // Of every AArch64 CPU: NEON, fused multiply-add and conversions of f16.
-void set_aarch64_properties(CpuTarget& out) {
+void set_aarch64_properties(CpuTarget& out, const llvm::MCSubtargetInfo& info) {
   out.vector_bytes = std::max(16, out.sve_bits / 8);
   out.vector_registers = 32;
   out.has_fma = true;
   out.has_f16c = true;
+  out.has_i8mm = info.checkFeatures("+i8mm");
 }
 
 // What a host must have, as far as a launcher without LLVM can ask (client/src/host_cpu.cpp knows the same names).
 std::vector<std::string> needed_features(const CpuTarget& target, const llvm::MCSubtargetInfo& info) {
-  static constexpr const char* kOfX86[] = {"sse3",       "ssse3",      "sse4.1",   "sse4.2",   "popcnt",   "avx",
-                                           "avx2",       "fma",        "f16c",     "bmi",      "bmi2",     "lzcnt",
-                                           "avx512f",    "avx512cd",   "avx512bw", "avx512dq", "avx512vl", "avx512vnni",
-                                           "avx512bf16", "avx512fp16", "avxvnni",  "amx-tile", "amx-int8", "amx-bf16"};
+  static constexpr const char* kOfX86[] = {
+      "sse3",     "ssse3",      "sse4.1",     "sse4.2",      "popcnt",  "avx",      "avx2",     "fma",
+      "f16c",     "bmi",        "bmi2",       "lzcnt",       "avx512f", "avx512cd", "avx512bw", "avx512dq",
+      "avx512vl", "avx512vnni", "avx512bf16", "avx512fp16",  "avxvnni", "amx-tile", "amx-int8", "amx-bf16",
+      "amx-fp16", "amx-fp8",    "amx-tf32",   "avxvnniint8", "avx10.2", "egpr"};
   static constexpr const char* kOfAarch64[] = {"lse", "fullfp16", "dotprod", "bf16", "i8mm", "sve", "sve2"};
   std::vector<std::string> out;
   auto add = [&](const char* name) {
@@ -193,9 +215,7 @@ Result<std::unique_ptr<CpuTarget>> make_cpu_target(const std::string& name) {
   if (comma != std::string::npos) out->features = rest.substr(comma + 1);
   auto family = find_family(*out);
   if (!family) return family.error();
-  // LLVM swaps the operands of vcmpph to fold a spilled one and leaves the predicate as it was. Halves are computed
-  // in f32 anyway.
-  if (llvm::Triple(out->triple).isX86()) out->features += out->features.empty() ? "-avx512fp16" : ",-avx512fp16";
+  if (leaves_out_halves(**family, *out)) out->features += out->features.empty() ? "-avx512fp16" : ",-avx512fp16";
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;  // LLVM contracts nothing; the IR says where
   out->machine.reset((*family)->createTargetMachine(llvm::Triple(out->triple), out->cpu, out->features, options,
@@ -211,12 +231,13 @@ Result<std::unique_ptr<CpuTarget>> make_cpu_target(const std::string& name) {
   if (out->is_x86) {
     set_x86_properties(*out, info);
   } else {
-    set_aarch64_properties(*out);
+    set_aarch64_properties(*out, info);
   }
   out->needs = needed_features(*out, info);
   auto units = parse_dot_units(rest_of_name, info);
   if (!units) return units.error();
   out->dots = *units;
+  set_tiles(*out, info);
   return out;
 }
 

@@ -14,8 +14,8 @@ namespace kiln::codegen {
 // What multiplies small operands of dots.
 enum class DotUnit : uint8_t {
   kWiden,        // numbers of twice the width or more: f32 for bf16, i16 for bytes
-  kInstruction,  // vdpbf16ps, vpdpbusd
-  kTile,         // AMX
+  kInstruction,  // vdpbf16ps, vpdpbusd; bfdot, sdot
+  kTile,         // AMX; bfmmla, smmla
 };
 
 struct DotUnits {
@@ -34,6 +34,10 @@ struct CpuTarget {
   bool has_fma = false;
   bool has_f16c = false;
   bool has_vnni = false;
+  bool has_vnni_signs = false;  // for bytes of any two signs
+  bool has_avx10_2 = false;     // conversions that saturate, min and max that give NaN
+  bool has_tiles_of_f8 = false, has_tiles_of_f16 = false, has_tiles_of_tf32 = false;
+  bool has_i8mm = false;
   bool has_bf16_pairs = false;  // vdpbf16ps, fast or not
   bool is_x86 = false;
   int sve_bits = 0;  // target::CpuUnits

@@ -22,6 +22,7 @@ const std::vector<Family> kFamilies = {Family::kX86, Family::kAarch64, Family::k
 std::vector<NamedTarget> all_targets() {
   std::vector<NamedTarget> out = named_targets();
   out.push_back(*find_target("cpu:znver4;dot-bf16=vdpbf16ps"));
+  out.push_back(*find_target("cpu:neoverse-v2;dot-bf16=bfdot"));
   return out;
 }
 
@@ -154,6 +155,8 @@ TEST(NamedTargets, AreFoundWithAndWithoutTheirFamily) {
   const auto error_of = [](const char* name) { return find_target(name).error().message; };
   EXPECT_NE(error_of("sm_95").find("the nearest are sm_90 and sm_100"), std::string::npos);
   EXPECT_NE(error_of("cpu:cortex-a76").find("of CPUs the table has x86-64-v2, "), std::string::npos);
+  EXPECT_NE(error_of("cpu:sapphirerapid").find("the nearest is sapphirerapids; of CPUs the table has"),
+            std::string::npos);
   EXPECT_NE(error_of("cpu:x86-64-v3,avx").find("`avx` is no feature with a sign"), std::string::npos);
   EXPECT_NE(error_of("cpu:x86-64-v3;dot=amx").find("`dot=amx` is no option"), std::string::npos);
   EXPECT_NE(error_of("tpu:v5").find("a target is of cpu, cuda or amd"), std::string::npos);

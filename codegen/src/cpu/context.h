@@ -135,7 +135,9 @@ Groups number_groups(const Schedule& schedule);
 struct Context : ElementContext, Entry, Emission {
   Context(const dsl::Kernel& k, CpuTarget& t, llvm::Module& m)
       : ElementContext{k, t.cpu, {t.has_fma, t.is_x86 && t.vector_bytes == 64, false}, t.has_f16c, true}, Entry{t, m} {
-    saturates_vectors = !t.is_x86 && t.sve_bits <= 128;  // LLVM takes longer ones apart
+    saturates_vectors = t.has_avx10_2 || (!t.is_x86 && t.sve_bits <= 128);  // LLVM takes longer ones apart
+    least_saturated_bits = t.is_x86 ? 32 : 0;
+    orders_nan = t.has_avx10_2;
     keep = schedule.keep;
   }
 

@@ -111,7 +111,8 @@ Value* vector_to_int(Builder& ir, Value* x, ElementType to) {
 
 Value* float_to_int(const ElementContext& ctx, Builder& ir, Value* x, ElementType to) {
   if (to == ElementType::kI1) return ir.CreateFCmpUNE(x, llvm::Constant::getNullValue(x->getType()));
-  const bool narrows = x->getType()->getScalarType()->isDoubleTy() && info(to).bits < 64;
+  const auto bits = static_cast<int>(info(to).bits);
+  const bool narrows = bits < (x->getType()->getScalarType()->isDoubleTy() ? 64 : ctx.least_saturated_bits);
   if (x->getType()->isVectorTy() && (narrows || !ctx.saturates_vectors)) return vector_to_int(ir, x, to);
   llvm::Type* type = like(x, ir.getIntNTy(static_cast<unsigned>(info(to).bits)));
   return ir.CreateIntrinsic(info(to).is_signed ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat,

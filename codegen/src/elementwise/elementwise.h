@@ -35,6 +35,8 @@ struct ElementContext {
   SmallFloatInstructions small_floats = {};
   bool calls_long_ops = false;    // calls.h
   bool saturates_vectors = true;  // of floats that become ints of their size, by instructions
+  int least_saturated_bits = 0;   // of f32 to ints of at least so many
+  bool orders_nan = false;        // min and max of vectors that give NaN, by instructions
 
   const dsl::Type& type(ValueId id) const { return kernel.type(id); }
   // An error about an op, with its source line.

@@ -222,8 +222,11 @@ Value* emit_float(ElementContext& ctx, Builder& ir, const Op& op, llvm::ArrayRef
     case OpCode::kFma:
       return ir.CreateIntrinsic(llvm::Intrinsic::fma, {in[0]->getType()}, {in[0], in[1], in[2]});
     case OpCode::kMin:
-    case OpCode::kMax:
-      return float_min_max(ir, op.code == OpCode::kMax, std::get<int64_t>(op.attrs[0]) != 0, in[0], in[1]);
+    case OpCode::kMax: {
+      const bool maximum = op.code == OpCode::kMax, numeric = std::get<int64_t>(op.attrs[0]) != 0;
+      if (!ctx.orders_nan || numeric) return float_min_max(ir, maximum, numeric, in[0], in[1]);
+      return ir.CreateBinaryIntrinsic(maximum ? llvm::Intrinsic::maximum : llvm::Intrinsic::minimum, in[0], in[1]);
+    }
     case OpCode::kMath: {
       const MathOptions options = math_options(ctx, std::get<int64_t>(op.attrs[1]) != 0);
       return emit_math(ir, math_fn(op), in, options);

@@ -8,6 +8,10 @@ using enum Support;
 
 bool has_atomics(const Processor& p) { return p.cpu.atomics; }
 bool has_f16(const Processor& p) { return p.cpu.f16_arithmetic; }
+bool multiplies_bytes(const Processor& p) { return p.cpu.bytes == DotUnit::kInstruction; }
+bool multiplies_blocks_of_bytes(const Processor& p) { return p.cpu.bytes == DotUnit::kTile; }
+bool multiplies_bf16(const Processor& p) { return p.cpu.bf16 == DotUnit::kInstruction; }
+bool multiplies_blocks_of_bf16(const Processor& p) { return p.cpu.bf16 == DotUnit::kTile; }
 bool is_scalable(const Processor& p) { return p.cpu.sve_bits > 0; }
 
 constexpr const char* kForNan = "comparisons and choices, for NaN";
@@ -108,7 +112,15 @@ constexpr Rule kRules[] = {
     {"dot.ieee", "f32 f64", nullptr, kNative, "fmla v*", ""},
     {"dot.tf32", "f32", nullptr, kEmulated, "fmla v*", "operands rounded by integer ops"},
     {"dot.tf32x3,bf16x3", "f32", nullptr, kNative, "fmla v*", "as ieee"},
+    {"dot.ieee", "i8", multiplies_blocks_of_bytes, kNative, "smmla v*", ""},
+    {"dot.ieee", "u8", multiplies_blocks_of_bytes, kNative, "ummla v*", ""},
+    {"dot.ieee", "i8", multiplies_bytes, kNative, "sdot v*", ""},
+    {"dot.ieee", "u8", multiplies_bytes, kNative, "udot v*", ""},
     {"dot.ieee", "i8 u8", nullptr, kEmulated, "mla v*", "through i32"},
+    {"dot.ieee", "bf16", multiplies_blocks_of_bf16, kNative, "bfmmla v*", ""},
+    {"dot.ieee", "f8", multiplies_blocks_of_bf16, kEmulated, "bfmmla v*", "through bf16"},
+    {"dot.ieee", "bf16", multiplies_bf16, kNative, "bfdot v*", ""},
+    {"dot.ieee", "f8", multiplies_bf16, kEmulated, "bfdot v*", "through bf16"},
     {"dot.ieee", "small", nullptr, kEmulated, "fmla v*", "through f32"},
     {"dot_scaled", "all", nullptr, kEmulated, "fmla v*", "scaled, through f64"},
 

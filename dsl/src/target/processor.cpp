@@ -32,20 +32,21 @@ Error unknown(std::string_view name, const std::string& what) {
 }
 
 // "dot-i8=widen", "sve=256"
-bool choose(std::string_view option, CpuUnits& units) {
+bool choose(std::string_view option, Family family, CpuUnits& units) {
   struct Choice {
-    std::string_view text;
+    std::string_view of_x86, of_aarch64;
     DotUnit CpuUnits::* of;
     DotUnit unit;
   };
-  static constexpr Choice kChoices[] = {{"dot-bf16=widen", &CpuUnits::bf16, DotUnit::kWiden},
-                                        {"dot-bf16=vdpbf16ps", &CpuUnits::bf16, DotUnit::kInstruction},
-                                        {"dot-bf16=amx", &CpuUnits::bf16, DotUnit::kTile},
-                                        {"dot-i8=widen", &CpuUnits::bytes, DotUnit::kWiden},
-                                        {"dot-i8=vnni", &CpuUnits::bytes, DotUnit::kInstruction},
-                                        {"dot-i8=amx", &CpuUnits::bytes, DotUnit::kTile}};
+  static constexpr Choice kChoices[] = {
+      {"dot-bf16=widen", "dot-bf16=widen", &CpuUnits::bf16, DotUnit::kWiden},
+      {"dot-bf16=vdpbf16ps", "dot-bf16=bfdot", &CpuUnits::bf16, DotUnit::kInstruction},
+      {"dot-bf16=amx", "dot-bf16=bfmmla", &CpuUnits::bf16, DotUnit::kTile},
+      {"dot-i8=widen", "dot-i8=widen", &CpuUnits::bytes, DotUnit::kWiden},
+      {"dot-i8=vnni", "dot-i8=sdot", &CpuUnits::bytes, DotUnit::kInstruction},
+      {"dot-i8=amx", "dot-i8=smmla", &CpuUnits::bytes, DotUnit::kTile}};
   for (const Choice& choice : kChoices) {
-    if (choice.text != option) continue;
+    if ((family == kAarch64 ? choice.of_aarch64 : choice.of_x86) != option) continue;
     units.*choice.of = choice.unit;
     return true;
   }
@@ -65,8 +66,11 @@ Result<Processor> cpu_of(std::string_view text, std::string_view target) {
   if (row == nullptr) {
     std::vector<std::string_view> names;
     for (const CpuRow& each : kCpus) names.emplace_back(each.name);
-    return unknown(target,
-                   "of CPUs the table has " + listed(names) + ", with features behind as in cpu:x86-64-v3,+avxvnni");
+    const std::vector<std::string_view> near = nearest_names(words.empty() ? "" : words[0], names);
+    const std::string nearest =
+        near.empty() ? "" : (near.size() == 1 ? "the nearest is " : "the nearest are ") + listed(near) + "; ";
+    return unknown(target, nearest + "of CPUs the table has " + listed(names) +
+                               ", with features behind as in cpu:x86-64-v3,+avxvnni");
   }
   std::vector<std::string> features = features_of(*row);
   for (size_t i = 1; i < words.size(); ++i) {
@@ -79,7 +83,8 @@ Result<Processor> cpu_of(std::string_view text, std::string_view target) {
   }
   Processor out{.family = row->family, .cpu = cpu_units(row->family, features)};
   for (std::string_view option : options) {
-    if (!choose(option, out.cpu)) return unknown(target, "`" + std::string(option) + "` is no option of CPUs");
+    if (!choose(option, row->family, out.cpu))
+      return unknown(target, "`" + std::string(option) + "` is no option of CPUs");
   }
   return out;
 }
@@ -134,6 +139,9 @@ CpuUnits cpu_units(Family family, std::span<const std::string> features) {
     out.f16_arithmetic = has("fullfp16");
     out.atomics = has("lse");
     out.sve_bits = sve_bits(features);
+    if (has("dotprod")) out.bytes = DotUnit::kInstruction;
+    if (has("i8mm")) out.bytes = DotUnit::kTile;
+    if (has("bf16")) out.bf16 = DotUnit::kTile;
     return out;
   }
   out.avx2 = has("avx2");
@@ -144,6 +152,10 @@ CpuUnits cpu_units(Family family, std::span<const std::string> features) {
   if (has_vnni) out.bytes = DotUnit::kInstruction;
   if (has("amx-tile") && has("amx-int8")) out.bytes = DotUnit::kTile;
   if (has("amx-tile") && has("amx-bf16")) out.bf16 = DotUnit::kTile;
+  out.avx10_2 = out.avx512 && has("avx10.2");
+  out.tiles_of_f8 = has("amx-fp8");
+  out.tiles_of_f16 = has("amx-fp16");
+  out.tiles_of_tf32 = has("amx-tf32");
   return out;
 }
 

@@ -9,6 +9,9 @@ using enum Support;
 
 bool is_long(const Processor& p) { return p.cpu.sve_bits > 128; }
 bool has_f16(const Processor& p) { return is_long(p) && p.cpu.f16_arithmetic; }
+// Neon multiplies them elsewhere.
+bool widens_bytes(const Processor& p) { return is_long(p) && p.cpu.bytes == DotUnit::kWiden; }
+bool widens_bf16(const Processor& p) { return is_long(p) && p.cpu.bf16 == DotUnit::kWiden; }
 
 constexpr const char* kForNan = "comparisons and choices, for NaN";
 constexpr const char* kSaturated = "comparisons saturate";
@@ -86,8 +89,9 @@ constexpr Rule kRules[] = {
     {"dot.ieee", "f32 f64", is_long, kNative, "fmla z*", ""},
     {"dot.tf32", "f32", is_long, kEmulated, "fmla z*", "operands rounded by integer ops"},
     {"dot.tf32x3,bf16x3", "f32", is_long, kNative, "fmla z*", "as ieee"},
-    {"dot.ieee", "i8 u8", is_long, kEmulated, "mla z*|mad z*", "through i32"},
-    {"dot.ieee", "small", is_long, kEmulated, "fmla z*", "through f32"},
+    {"dot.ieee", "i8 u8", widens_bytes, kEmulated, "mla z*|mad z*", "through i32"},
+    {"dot.ieee", "f16", is_long, kEmulated, "fmla z*", "through f32"},
+    {"dot.ieee", "bf16 f8", widens_bf16, kEmulated, "fmla z*", "through f32"},
     {"dot_scaled", "all", is_long, kEmulated, "fmla z*", "scaled, through f64"},
 };
 

@@ -7,6 +7,7 @@ namespace {
 using enum Support;
 
 bool has_avx2(const Processor& p) { return p.cpu.avx2; }
+bool has_avx10_2(const Processor& p) { return p.cpu.avx10_2; }
 bool has_avx512(const Processor& p) { return p.cpu.avx512; }
 bool has_fma(const Processor& p) { return p.cpu.fma; }
 bool converts_f16(const Processor& p) { return p.cpu.f16_conversions; }
@@ -14,6 +15,9 @@ bool multiplies_bytes(const Processor& p) { return p.cpu.bytes == DotUnit::kInst
 bool multiplies_tiles_of_bytes(const Processor& p) { return p.cpu.bytes == DotUnit::kTile; }
 bool multiplies_bf16(const Processor& p) { return p.cpu.bf16 == DotUnit::kInstruction; }
 bool multiplies_tiles_of_bf16(const Processor& p) { return p.cpu.bf16 == DotUnit::kTile; }
+bool multiplies_tiles_of_f8(const Processor& p) { return multiplies_tiles_of_bf16(p) && p.cpu.tiles_of_f8; }
+bool multiplies_tiles_of_f16(const Processor& p) { return multiplies_tiles_of_bf16(p) && p.cpu.tiles_of_f16; }
+bool multiplies_tiles_of_tf32(const Processor& p) { return multiplies_tiles_of_bf16(p) && p.cpu.tiles_of_tf32; }
 
 constexpr const char* kCompareAndChoose = "a comparison and a choice";
 constexpr const char* kSaturated = "comparisons saturate";
@@ -47,6 +51,7 @@ constexpr Rule kRules[] = {
     {"min", "i64 u64", has_avx512, kNative, "pmin*", ""},
     {"max", "i64 u64", has_avx512, kNative, "pmax*", ""},
     {"min max", "i64 u64", nullptr, kEmulated, "pcmpgtq", kCompareAndChoose},
+    {"min max", "f32 f64", has_avx10_2, kNative, "minmaxp*", ""},
     {"min max", "f32 f64", nullptr, kEmulated, "cmp*p*", "comparisons and choices, for NaN"},
     {"neg", "f32 f64", nullptr, kNative, "xorp*|pxor*", ""},
     {"abs", "i8 i16 i32", nullptr, kNative, "pabs*", ""},
@@ -95,18 +100,21 @@ constexpr Rule kRules[] = {
     {"cast.f64", "i64", nullptr, kEmulated, "cvtsi2sd*", "element by element"},
     {"cast.f64", "u64", nullptr, kEmulated, "", "two halves, which are added up"},
     {"cast.i1", "f32 f64", nullptr, kNative, "cmp*p*", ""},
+    {"cast.i32,u32,i64,u64", "f32", has_avx10_2, kNative, "cvttps2*s", ""},
+    {"cast.i64,u64", "f64", has_avx10_2, kNative, "cvttpd2*s", ""},
     {"cast.i8,i16,i32,u8,u16,u32", "f32 f64", nullptr, kEmulated, "cvttp*", kSaturated},
     {"cast.i64,u64", "f32 f64", has_avx512, kEmulated, "cvttp*qq", kSaturated},
     {"cast.i64,u64", "f32 f64", nullptr, kEmulated, "cvtts*2*", "element by element, saturated"},
     {"cast.f64", "f32", nullptr, kNative, "cvtps2pd", ""},
     {"cast.f32", "f64", nullptr, kNative, "cvtpd2ps*", ""},
-    {"cast.f32", "f16", converts_f16, kNative, "cvtph2ps", ""},
-    {"cast.f16", "f32", converts_f16, kNative, "cvtps2ph", ""},
+    {"cast.f32", "f16", converts_f16, kNative, "cvtph2ps*", ""},
+    {"cast.f16", "f32", converts_f16, kNative, "cvtps2ph*", ""},
     {"cast.f32", "f16", nullptr, kEmulated, "", "bits by integer ops"},
     {"cast.f16", "f32", nullptr, kEmulated, "", "bits by integer ops"},
 
     {"dot.ieee", "f32", has_fma, kNative, "fmadd231ps", ""},
     {"dot.ieee", "f64", has_fma, kNative, "fmadd231pd", ""},
+    {"dot.tf32", "f32", multiplies_tiles_of_tf32, kNative, "tmmultf32ps", ""},
     {"dot.tf32", "f32", has_fma, kEmulated, "fmadd231ps", "operands rounded by integer ops"},
     {"dot.tf32x3,bf16x3", "f32", has_fma, kNative, "fmadd231ps", "as ieee"},
     {"dot.ieee", "f64", nullptr, kEmulated, "mulpd&addpd", "products and sums"},
@@ -116,6 +124,9 @@ constexpr Rule kRules[] = {
     {"dot.ieee", "i8 u8", multiplies_bytes, kNative, "pdpb*", ""},
     {"dot.ieee", "i8 u8", nullptr, kEmulated, "pmaddwd", "through i16"},
     {"dot.ieee", "bf16", multiplies_tiles_of_bf16, kNative, "tdpbf16ps", ""},
+    {"dot.ieee", "f8e4m3", multiplies_tiles_of_f8, kNative, "tdphf8ps", ""},
+    {"dot.ieee", "f8e5m2", multiplies_tiles_of_f8, kNative, "tdpbf8ps", ""},
+    {"dot.ieee", "f16", multiplies_tiles_of_f16, kNative, "tdpfp16ps", ""},
     {"dot.ieee", "f8", multiplies_tiles_of_bf16, kEmulated, "tdpbf16ps", "through bf16"},
     {"dot.ieee", "bf16", multiplies_bf16, kNative, "dpbf16ps", ""},
     {"dot.ieee", "f8", multiplies_bf16, kEmulated, "dpbf16ps", "through bf16"},

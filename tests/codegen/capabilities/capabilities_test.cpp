@@ -48,6 +48,7 @@ std::vector<std::string> all_targets() {
   std::vector<std::string> out;
   for (const NamedTarget& each : target::named_targets()) out.push_back(each.name);
   out.emplace_back("cpu:znver4;dot-bf16=vdpbf16ps");
+  out.emplace_back("cpu:neoverse-v2;dot-bf16=bfdot");
   return out;
 }
 

@@ -43,7 +43,9 @@ DotBlocking make_blocking(const Context& ctx, const DotForm& form, const std::ve
   blocking.unit_bytes = dsl::info(form.sum).bytes;
   blocking.unit = form.group > 1 ? llvm::Type::getInt32Ty(ctx.module.getContext())
                                  : register_type(ctx.module.getContext(), dsl::scalar_type(form.packed));
-  blocking.lanes = blocking.tiles() ? 16 : ctx.target.vector_bytes / blocking.unit_bytes;
+  // Of AArch64's instructions for groups those of scalable vectors do no more in a cycle than Neon's.
+  const int vector_bytes = !ctx.target.is_x86 && form.group > 1 ? 16 : ctx.target.vector_bytes;
+  blocking.lanes = blocking.tiles() ? 16 : vector_bytes / blocking.unit_bytes;
   blocking.block =
       choose_blocking(ctx.target, form, blocking.lanes, blocking.m, blocking.n, scattered_a ? kMostPointers : INT_MAX);
   blocking.masks_columns = ctx.target.is_x86 && ctx.target.vector_bytes == 64 && form.step == Step::kFma;
@@ -119,11 +121,11 @@ struct RowBlocks {
   int64_t begin, end;
 };
 
-// As few blocks as there can be, all of one height or of two that differ by one. Tile registers hold 16 rows: a block
-// of tiles may leave the last ones out, so there all blocks but the last are of full height.
+// As few blocks as there can be, all of one height or of two that differ by one. Tile registers hold 16 rows, and
+// other instructions take two: there all blocks but the last are of full height.
 std::vector<RowBlocks> split_rows(const DotBlocking& blocking) {
   const int64_t m = blocking.m, most = blocking.block.rows;
-  if (blocking.tiles() && m > most) {
+  if ((blocking.tiles() || blocking.blocks()) && m > most) {
     const int64_t whole = m / most * most;
     return {{static_cast<int>(most), 0, whole}, {static_cast<int>(m - whole), whole, m}};
   }
@@ -198,7 +200,7 @@ DotBlocking choose_blocking(Context& ctx, const Op& dot) {
   const auto shape = dsl::concrete_shape(ctx.type(dot.results[0]));
   const int64_t m = shape[shape.size() - 2], k = dsl::concrete_shape(ctx.type(a)).back();
   const auto blocking_of = [&](const DotForm& form) {
-    const bool has_units = form.step != Step::kTiles;
+    const bool has_units = form.step != Step::kTiles && form.step != Step::kBlocks;
     const bool as_it_lies = form.a == form.packed && has_units && !form.flip_a && !form.round_tf32;
     return make_blocking(ctx, form, shape, k, as_it_lies && k % form.k_multiple == 0 && has_scattered_rows(ctx, a));
   };

@@ -10,8 +10,9 @@ namespace kiln::codegen::cpu {
 enum class Step : uint8_t {
   kFma,        // one number a unit: fma, or multiply and add of ints
   kPairs,      // two i16: pmaddwd
-  kBf16Pairs,  // two bf16: vdpbf16ps
-  kQuads,      // four bytes, u8 times i8: vpdpbusd
+  kBf16Pairs,  // two bf16: vdpbf16ps, bfdot
+  kQuads,      // four bytes, u8 times i8: vpdpbusd; of any signs: sdot, udot, usdot
+  kBlocks,     // as kBf16Pairs or kQuads, two units of two rows times those of two columns: bfmmla, smmla and its like
   kTiles,      // as kBf16Pairs or kQuads, 16 rows times 16 columns at once: AMX
 };
 

@@ -1,8 +1,10 @@
 // The micro-kernel of dot: a block of MR × NV vectors of C stays in registers over the whole of K.
 #include "cpu/dot/dot_kernel.h"
 
+#include <llvm/IR/IntrinsicsAArch64.h>
 #include <llvm/IR/IntrinsicsX86.h>
 
+#include "cpu/dot/dot_blocks.h"
 #include "cpu/dot/dot_form.h"
 #include "cpu/dot/dot_iterations.h"
 #include "cpu/dot/dot_pack.h"
@@ -62,6 +64,7 @@ class MicroKernel {
     std::vector<Value*> accumulators = first_accumulators();
     // A row of what A's flipped bits add, behind the others.
     if (blocking_.corrects_itself) accumulators.resize(accumulators.size() + static_cast<size_t>(vectors_), null_sum());
+    if (blocking_.blocks()) accumulators = as_blocks(accumulators);
     if (layout_ == LayoutA::kIterations) {
       emit_list(accumulators);
     } else {
@@ -70,6 +73,7 @@ class MicroKernel {
       at.push_back(fn_->getArg(kB));
       emit_steps(fn_->getArg(kStepCount), accumulators, at);
     }
+    if (blocking_.blocks()) accumulators = as_rows(accumulators);
     if (blocking_.corrects_itself) take_off_corrections(accumulators);
     store_accumulators(accumulators);
     ir_.CreateRetVoid();
@@ -119,7 +123,9 @@ class MicroKernel {
       when(ir_.CreateTrunc(steps, ir_.getInt1Ty()), accumulators, at, [&] { step(accumulators, at); });
     } else {
       if (iterations > 1) emit_iterations(ctx_.i64(iterations), accumulators, at);
-      for (int64_t k = iterations > 1 ? iterations * kSteps : 0; k < blocking_.k_units; ++k) step(accumulators, at);
+      int64_t k = iterations > 1 ? iterations * kSteps : 0;
+      for (; k + kSteps <= blocking_.k_units; k += kSteps) steps_of_iteration(accumulators, at);
+      for (; k < blocking_.k_units; ++k) step(accumulators, at);
     }
   }
 
@@ -207,7 +213,7 @@ class MicroKernel {
       const int64_t distance = (packed_panel_bytes(blocking_) + iterations_of_panel - 1) / iterations_of_panel;
       ahead->addIncoming(ir_.CreateGEP(ir_.getInt8Ty(), ahead, ctx_.i64(distance)), loop);
     }
-    for (int64_t i = 0; i < kSteps; ++i) step(accumulators, at);
+    steps_of_iteration(accumulators, at);
     for (size_t i = 0; i < phis.size(); ++i) {
       phis[i]->addIncoming(i < accumulators.size() ? accumulators[i] : at[i - accumulators.size()], loop);
     }
@@ -359,6 +365,64 @@ class MicroKernel {
     return row_of(at, fn_->getArg(kADistance), row);
   }
 
+  void steps_of_iteration(std::vector<Value*>& accumulators, std::vector<Value*>& at) {
+    if (blocking_.blocks()) return step_of_blocks(accumulators, at);
+    for (int64_t i = 0; i < kSteps; ++i) step(accumulators, at);
+  }
+
+  // The vectors of two rows as blocks, and the other way round; an odd last row is the first of two.
+  std::vector<Value*> as_blocks(const std::vector<Value*>& rows) {
+    const auto wide = static_cast<size_t>(vectors_);
+    std::vector<Value*> out;
+    for (size_t row = 0; row < rows.size(); row += 2 * wide) {
+      for (size_t v = row; v < row + wide; ++v) {
+        Value* lower = v + wide < rows.size() ? rows[v + wide] : null_sum();
+        for (Value* block : blocks_of_rows(ir_, blocking_.form, {rows[v], lower})) out.push_back(block);
+      }
+    }
+    return out;
+  }
+  std::vector<Value*> as_rows(const std::vector<Value*>& blocks) {
+    const auto wide = static_cast<size_t>(vectors_);
+    std::vector<Value*> out(blocks.size());
+    for (size_t i = 0; i < blocks.size(); i += 2) {
+      const size_t upper = i / (2 * wide) * 2 * wide + i / 2 % wide;
+      const auto rows = rows_of_blocks(ir_, blocking_.form, {blocks[i], blocks[i + 1]});
+      out[upper] = rows[0];
+      out[upper + wide] = rows[1];
+    }
+    return out;
+  }
+
+  // Two units along K, of A those of two rows at a time; moves the pointers on.
+  void step_of_blocks(std::vector<Value*>& accumulators, std::vector<Value*>& at) {
+    static_assert(kSteps == 2);
+    const llvm::Align align(static_cast<uint64_t>(blocking_.packed_bytes()));
+    auto* units = llvm::FixedVectorType::get(ir_.getInt64Ty(), 2);
+    std::vector<Value*> rows;
+    for (int row = 0; row < rows_; row += 2) {
+      Value* both = llvm::PoisonValue::get(units);
+      for (int i : {0, 1}) {
+        Value* from = unit_of_a(at, std::min(row + i, rows_ - 1));
+        both = ir_.CreateInsertElement(both, ir_.CreateAlignedLoad(ir_.getInt64Ty(), from, align),
+                                       static_cast<uint64_t>(i));
+      }
+      rows.push_back(both);
+    }
+    Value* second = byte_gep(at.back(), b_row_);
+    for (int v = 0; v < vectors_; ++v) {
+      const auto columns = columns_of_units(ir_, {column(at.back(), v), column(second, v)});
+      for (size_t pair = 0; pair < rows.size(); ++pair) {
+        for (size_t half : {0, 1}) {
+          Value*& sum = accumulators[2 * (pair * static_cast<size_t>(vectors_) + static_cast<size_t>(v)) + half];
+          sum = multiply_blocks(ir_, blocking_.form, rows[pair], columns[half], sum);
+        }
+      }
+    }
+    for (size_t i = 0; i + 1 < at.size(); ++i) at[i] = byte_gep(at[i], ctx_.i64(kSteps * blocking_.unit_bytes));
+    at.back() = byte_gep(second, b_row_);
+  }
+
   // One unit along K; moves the pointers on: those of A, and behind them that of B.
   void step(std::vector<Value*>& accumulators, std::vector<Value*>& at) {
     std::vector<Value*> columns;
@@ -410,6 +474,28 @@ void prefetch(Builder& ir, Value* pointer, Into into) {
                      {pointer, ir.getInt32(0), ir.getInt32(static_cast<uint32_t>(into)), ir.getInt32(1)});
 }
 
+namespace {
+
+// usdot's unsigned operand is its first.
+Value* multiply_quads_of_arm(Builder& ir, const DotForm& form, Value* x, Value* y, Value* acc) {
+  using namespace llvm::Intrinsic;
+  const bool same = form.a == form.b, swapped = !same && form.b == ElementType::kU8;
+  const ID id = !same ? aarch64_neon_usdot : form.a == ElementType::kI8 ? aarch64_neon_sdot : aarch64_neon_udot;
+  Value *left = parts(ir, swapped ? y : x, ir.getInt8Ty()), *right = parts(ir, swapped ? x : y, ir.getInt8Ty());
+  return ir.CreateIntrinsic(id, {acc->getType(), left->getType()}, {acc, left, right});
+}
+
+// AVX10.2, AVX-VNNI-INT8
+Value* multiply_quads_of_one_sign(Builder& ir, const DotForm& form, Value* x, Value* y, Value* acc) {
+  using namespace llvm::Intrinsic;
+  Value *left = parts(ir, x, ir.getInt8Ty()), *right = parts(ir, y, ir.getInt8Ty());
+  if (form.a == ElementType::kI8)
+    return call_x86(ir, acc, x86_avx2_vpdpbssd_128, x86_avx2_vpdpbssd_256, x86_avx10_vpdpbssd_512, {acc, left, right});
+  return call_x86(ir, acc, x86_avx2_vpdpbuud_128, x86_avx2_vpdpbuud_256, x86_avx10_vpdpbuud_512, {acc, left, right});
+}
+
+}  // namespace
+
 Value* step_forward(Context& ctx, Builder& ir, const DotForm& form, Value* x, Value* y, Value* acc) {
   using namespace llvm::Intrinsic;
   switch (form.step) {
@@ -420,15 +506,20 @@ Value* step_forward(Context& ctx, Builder& ir, const DotForm& form, Value* x, Va
     }
     case Step::kBf16Pairs: {
       Value *left = parts(ir, x, ir.getBFloatTy()), *right = parts(ir, y, ir.getBFloatTy());
+      if (!ctx.target.is_x86)
+        return ir.CreateIntrinsic(aarch64_neon_bfdot, {acc->getType(), left->getType()}, {acc, left, right});
       return call_x86(ir, acc, x86_avx512bf16_dpbf16ps_128, x86_avx512bf16_dpbf16ps_256, x86_avx512bf16_dpbf16ps_512,
                       {acc, left, right});
     }
     case Step::kQuads: {
+      if (!ctx.target.is_x86) return multiply_quads_of_arm(ir, form, x, y, acc);
+      if (form.a == form.b && !form.flip_a) return multiply_quads_of_one_sign(ir, form, x, y, acc);
       Value *left = form.b_unsigned ? y : x, *right = form.b_unsigned ? x : y;
       return call_x86(ir, acc, x86_avx512_vpdpbusd_128, x86_avx512_vpdpbusd_256, x86_avx512_vpdpbusd_512,
                       {acc, parts(ir, left, ir.getInt8Ty()), parts(ir, right, ir.getInt8Ty())});
     }
     case Step::kFma:
+    case Step::kBlocks:
     case Step::kTiles:
       break;
   }
@@ -458,6 +549,8 @@ llvm::Function* micro_kernel(Context& ctx, const DotBlocking& blocking, LayoutA 
   for (ElementType type :
        {blocking.form.packed, blocking.widen_b ? blocking.form.b : blocking.form.packed, blocking.form.acc})
     name += "." + std::string(dsl::info(type).name);
+  if (blocking.form.group > 1 && (!ctx.target.is_x86 || ctx.target.has_vnni_signs))
+    name += "." + std::string(dsl::info(blocking.form.a).name) + "." + std::string(dsl::info(blocking.form.b).name);
   if (blocking.some_steps) name += ".most";
   if (blocking.corrects_itself) name += ".corrected";
   for (int64_t number :

@@ -75,6 +75,7 @@ Value* offset_by(Context& ctx, Value* pointer, std::initializer_list<std::pair<V
 
 Value* to_packed(Context& ctx, Builder& ir, const DotForm& form, ElementType from, Value* x) {
   if (form.round_tf32) return round_to_tf32(ir, x);
+  if (form.packed == ElementType::kF16) return ir.CreateBitCast(x, like(x, ir.getInt16Ty()));
   if (from == form.packed || dsl::info(form.packed).bits == 8) return x;
   if (form.packed == ElementType::kBF16) {
     Value* bits = ir.CreateBitCast(to_f32(ctx, ir, from, x), like(x, ir.getInt32Ty()));
@@ -547,7 +548,8 @@ Result<OperandB> pack_b(Context& ctx, const DotBlocking& blocking, ValueId id, V
   Nest::Extents read;
   if (blocking.some_steps) read.emplace_back(row, steps);
   const auto view = rows_in_memory(ctx, id, read);
-  if (view && as_packed && (blocking.n % blocking.panel() == 0 || blocking.masks_columns)) {
+  const bool is_filled_up = blocking.k % form.k_multiple != 0;
+  if (view && as_packed && !is_filled_up && (blocking.n % blocking.panel() == 0 || blocking.masks_columns)) {
     Value* stride = ir.CreateMul(view->strides[static_cast<size_t>(row)], ctx.i64(bytes));
     Value* better = blocking.along_k ? ir.CreateICmpEQ(stride, ctx.i64(bytes))
                                      : is_better_in_place(ctx, blocking, view->pointer, stride);
@@ -558,7 +560,10 @@ Result<OperandB> pack_b(Context& ctx, const DotBlocking& blocking, ValueId id, V
     out.panel = ir.CreateSelect(in_place, ctx.i64(blocking.panel() * bytes), out.panel);
     if (row > 0) out.batch = ir.CreateSelect(in_place, ir.CreateMul(view->strides[0], ctx.i64(bytes)), out.batch);
   }
-  return finish(ir.CreateOr(in_place, present), [&] { return pack_rows(ctx, blocking, id, view, packed); });
+  return finish(ir.CreateOr(in_place, present), [&] {
+    if (is_filled_up) fill_bytes(ctx, packed, 0, blocking.batch * batch_bytes);
+    return pack_rows(ctx, blocking, id, view, packed);
+  });
 }
 
 }  // namespace kiln::codegen::cpu

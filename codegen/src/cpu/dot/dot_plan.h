@@ -33,6 +33,7 @@ struct DotBlocking {
   int packed_bytes() const { return unit_bytes / form.group; }
   int b_bytes() const { return widen_b ? dsl::info(form.b).bytes : unit_bytes; }  // a column of a packed row of B
   bool tiles() const { return form.step == Step::kTiles; }
+  bool blocks() const { return form.step == Step::kBlocks; }
   // B comes from far away again and again: while one panel is multiplied, the next one is brought into L2.
   bool panels_come_ahead() const {
     constexpr int64_t kNear = 128 * 1024;

@@ -66,6 +66,13 @@ void require_tiles(Context& ctx) {
 
 llvm::Intrinsic::ID product(const DotForm& form) {
   if (form.packed == ElementType::kBF16) return llvm::Intrinsic::x86_tdpbf16ps;
+  if (form.packed == ElementType::kF16) return llvm::Intrinsic::x86_tdpfp16ps;
+  if (form.packed == ElementType::kF32) return llvm::Intrinsic::x86_tmmultf32ps;
+  if (dsl::is_float(form.a)) {  // hf8 is e4m3, bf8 e5m2
+    const bool b_e4m3 = form.b == ElementType::kF8E4M3;
+    if (form.a == ElementType::kF8E4M3) return b_e4m3 ? llvm::Intrinsic::x86_tdphf8ps : llvm::Intrinsic::x86_tdphbf8ps;
+    return b_e4m3 ? llvm::Intrinsic::x86_tdpbhf8ps : llvm::Intrinsic::x86_tdpbf8ps;
+  }
   const bool a_signed = form.a == ElementType::kI8, b_signed = form.b == ElementType::kI8;
   if (a_signed) return b_signed ? llvm::Intrinsic::x86_tdpbssd : llvm::Intrinsic::x86_tdpbsud;
   return b_signed ? llvm::Intrinsic::x86_tdpbusd : llvm::Intrinsic::x86_tdpbuud;

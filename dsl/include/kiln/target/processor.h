@@ -27,8 +27,8 @@ std::vector<std::string> features_of(const CpuRow& row);
 // What multiplies small operands of dots.
 enum class DotUnit : uint8_t {
   kWiden,        // numbers of twice the width or more: f32 for bf16, i16 for bytes
-  kInstruction,  // vdpbf16ps, vpdpbusd
-  kTile,         // AMX
+  kInstruction,  // vdpbf16ps, vpdpbusd; bfdot, sdot
+  kTile,         // AMX; bfmmla, smmla
 };
 
 // What code for a CPU depends on.
@@ -43,6 +43,8 @@ struct CpuUnits {
   // takes no more of them than that, 256 and 512 at this one alone.
   int sve_bits = 0;
   DotUnit bf16 = DotUnit::kWiden, bytes = DotUnit::kWiden;
+  bool avx10_2 = false;
+  bool tiles_of_f8 = false, tiles_of_f16 = false, tiles_of_tf32 = false;  // where those of bf16 are in use
 };
 // The lengths of scalable vectors that there is code for. Another one, in bits, runs that of 128.
 inline constexpr int kSveBits[] = {128, 256, 512};

@@ -1,16 +1,8 @@
-// Code for AArch64, run by qemu's user-mode emulator and compared with the interpreter: random kernels of every op, and
-// kernels of the library. Skipped, with the reason, where the emulator or the cross compiler is not installed.
-#include <gtest/gtest.h>
-#include <unistd.h>
-
+// Random kernels of every op, and kernels of the library, on AArch64 against the interpreter.
 #include <cmath>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 
-#include "kiln/codegen/compile.h"
-#include "kiln/dsl/binary.h"
 #include "kiln/dsl/kernels.h"
+#include "on_aarch64.h"
 #include "random/facts.h"
 #include "random/generator.h"
 #include "random/shrink.h"
@@ -18,13 +10,6 @@
 
 namespace kiln::test {
 namespace {
-
-using random_kernel::Case;
-using random_kernel::Input;
-
-constexpr const char* kQemu = KILN_QEMU;      // "" where there is none
-constexpr const char* kRunner = KILN_RUNNER;  // built by the cross compiler; "" where there is none
-constexpr const char* kSysroot = "/usr/aarch64-linux-gnu";
 
 uint32_t number_from(const char* variable, uint32_t otherwise) {
   const char* text = std::getenv(variable);
@@ -43,64 +28,8 @@ random_kernel::Options supported_options() {
   return options;
 }
 
-struct Machine {
-  const char* name;        // of the test
-  const char* target;      // of the code
-  const char* cpu;         // that the emulator is
-  int sve_bits;            // which that has
-  const char* needs = "";  // what code for one length alone asks of its host
-};
-
-class OnAarch64 : public testing::TestWithParam<Machine> {
+class OnAarch64 : public Aarch64Test {
  protected:
-  void SetUp() override {
-    if (*kQemu == 0) GTEST_SKIP() << "qemu-aarch64 is not installed (Debian: qemu-user)";
-    if (*kRunner == 0) GTEST_SKIP() << "aarch64-linux-gnu-gcc is not installed (Debian: gcc-aarch64-linux-gnu)";
-    static const bool warm = (codegen::warm_up(), true);
-    (void)warm;
-    std::string name = (std::filesystem::temp_directory_path() / "kiln-aarch64-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    directory_ = name;
-  }
-  void TearDown() override {
-    if (!directory_.empty()) std::filesystem::remove_all(directory_);
-  }
-
-  Result<Artifact> compiled(const Case& test, const char* emit = "so") const {
-    auto request = dsl::encode_request({test.kernel, GetParam().target, test.config, test.facts, emit});
-    if (!request) return request.error();
-    return codegen::compile(request->canonical, request->debug, {});
-  }
-
-  // The arguments after the emulator ran the case.
-  Result<std::vector<Input>> emulated(const Case& test, const char* emit = "so") const {
-    auto artifact = compiled(test, emit);
-    if (!artifact) return artifact.error();
-    auto kernel = random_kernel::instantiated(test);
-    if (!kernel) return kernel.error();
-    auto grid = random_kernel::grid_of(*kernel, test.inputs);
-    if (!grid) return grid.error();
-    const std::string code = (directory_ / "kernel.so").string(), launch = (directory_ / "case").string();
-    std::ofstream(code, std::ios::binary)
-        .write(reinterpret_cast<const char*>(artifact->code.data()),
-               static_cast<std::streamsize>(artifact->code.size()));
-    write_case(launch, *kernel, artifact->metadata, *grid, test.inputs);
-    auto output = runner_says(code + " " + artifact->metadata.entry + " " + launch);
-    if (!output) return output.error();
-    return read_buffers(launch, test.inputs);
-  }
-
-  Result<std::string> runner_says(const std::string& arguments) const {
-    const std::string command =
-        std::string(kQemu) + " -cpu " + GetParam().cpu + " -L " + kSysroot + " " + kRunner + " " + arguments + " 2>&1";
-    FILE* pipe = ::popen(command.c_str(), "r");
-    std::string output;
-    for (int c; pipe != nullptr && (c = std::fgetc(pipe)) != EOF;) output += static_cast<char>(c);
-    const int status = pipe != nullptr ? ::pclose(pipe) : -1;
-    if (status == 0) return output;
-    return internal_error("the emulated runner ended with status " + std::to_string(status) + ": " + output);
-  }
-
   // Of the random kernel of a seed with the interpreter; some are of the quick form.
   void expect_agreement(uint32_t seed) const {
     auto wrong = [&](const Case& test) -> std::string {
@@ -115,38 +44,6 @@ class OnAarch64 : public testing::TestWithParam<Machine> {
         random_kernel::shrink(test, [&](const Case& candidate) { return !wrong(candidate).empty(); }, {100, true});
     ADD_FAILURE() << "seed " << seed << ": " << wrong(small) << "\n" << random_kernel::reproducer(small);
   }
-
- private:
-  static void write_case(const std::string& path, const dsl::Kernel& kernel, const abi::Metadata& metadata,
-                         const std::array<uint32_t, 3>& grid, const std::vector<Input>& inputs) {
-    std::ofstream file(path, std::ios::binary);
-    auto put = [&](uint64_t number) { file.write(reinterpret_cast<const char*>(&number), sizeof number); };
-    put(static_cast<uint64_t>(metadata.params_bytes));
-    put(static_cast<uint64_t>(metadata.scratch_bytes.value_or(0)));
-    put(static_cast<uint64_t>(metadata.workspace_bytes.value_or(0)));
-    for (uint32_t extent : grid) put(extent);
-    put(inputs.size());
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      const dsl::Type& type = kernel.params[i].type;
-      put(metadata.params[i].offset);
-      put(type.pointer ? 8 : static_cast<uint64_t>(dsl::info(type.element).bytes));
-      put(inputs[i].buffer.size());
-      put(inputs[i].bits);
-      file.write(reinterpret_cast<const char*>(inputs[i].buffer.data()),
-                 static_cast<std::streamsize>(inputs[i].buffer.size()));
-    }
-  }
-
-  static Result<std::vector<Input>> read_buffers(const std::string& path, std::vector<Input> inputs) {
-    std::ifstream file(path, std::ios::binary);
-    for (Input& input : inputs) {
-      file.read(reinterpret_cast<char*>(input.buffer.data()), static_cast<std::streamsize>(input.buffer.size()));
-    }
-    if (!file) return internal_error("the emulated runner wrote too little");
-    return inputs;
-  }
-
-  std::filesystem::path directory_;
 };
 
 TEST_P(OnAarch64, RandomKernelsAgreeWithTheInterpreter) {
@@ -235,17 +132,6 @@ TEST_P(OnAarch64, CodeForOneLengthAsksForIt) {
   EXPECT_EQ(*said, std::to_string(GetParam().sve_bits) + "\n");
 }
 
-// Code for scalable vectors of 256 and 512 bits, and of 128, which runs whatever their length is.
-constexpr Machine kMachines[] = {
-    {"generic", "cpu:aarch64", "cortex-a53", 0},
-    {"neoverse_n1", "cpu:neoverse-n1", "neoverse-n1", 0},
-    {"neoverse_v2", "cpu:neoverse-v2", "max,sve128=on", 128},
-    {"any_length", "cpu:neoverse-v1;sve=128", "max,sve512=on", 512},
-    {"neoverse_v1", "cpu:neoverse-v1", "max,sve256=on", 256, "sve256"},
-    {"a64fx", "cpu:a64fx", "a64fx", 512, "sve512"},
-    {"sve2_of_256", "cpu:neoverse-v2;sve=256", "max,sve256=on", 256, "sve256"},
-    {"sve2_of_512", "cpu:neoverse-v2;sve=512", "max,sve512=on", 512, "sve512"},
-};
 INSTANTIATE_TEST_SUITE_P(Targets, OnAarch64, testing::ValuesIn(kMachines),
                          [](const auto& info) { return info.param.name; });
 

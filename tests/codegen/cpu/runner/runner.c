@@ -1,5 +1,5 @@
 /* Runs one compiled kernel: runner KERNEL.so ENTRY CASE. Or says how long scalable vectors are: runner --sve-bits. The
- * case holds the launch, and is overwritten with the buffers as the kernel leaves them. Written by qemu_test.cpp, in
+ * case holds the launch, and is overwritten with the buffers as the kernel leaves them. Written by run_elsewhere.h, in
  * the byte order of both machines: u64 parameter bytes, scratch bytes, workspace bytes, grid x, y, z, arguments an
  * argument: u64 offset, u64 size in the parameter block, u64 bytes of its buffer (0: a scalar), u64 bits; the buffer */
 #include <dlfcn.h>
