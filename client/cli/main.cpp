@@ -192,9 +192,9 @@ void add_profile_command(CLI::App& app, Flags& flags, Action& action) {
       app.add_subcommand("profile", "Run a program that uses Kiln, and say what its time there goes to");
   profile->add_option("--trace", flags.profile.trace, "Write a trace too, for ui.perfetto.dev")->type_name("FILE");
   profile->add_flag("--no-summary", flags.profile.no_summary, "Without the table");
+  profile->add_flag("--roofline", flags.profile.roofline, "Which share of the memory's rate launches reach");
   profile->add_flag("--device", flags.profile.device_times, "Also when GPUs run launches");
   add_program(*profile, flags.program);
-  profile->add_flag("--roofline", flags.profile.roofline, "Which share of the memory's rate launches reach");
   profile->callback([&] { action = [&] { return kiln::cli::profile(flags.profile, flags.program); }; });
 }
 

@@ -30,15 +30,15 @@ struct CompileSpec {
   // Beside the first one, that launches have compiled. Facts are few and so are the variants worth having; arguments
   // of every shade must not compile for ever.
   size_t most_variants = 16;
-};
   // The user's own, of which the kernel is the declaration: the same for all facts.
   std::optional<dsl::CustomCode> code = {};
+};
 
 inline constexpr const char* kInterpreter = "interp";
-
 inline constexpr const char* kLoadable = "so";
 
 Result<RequestBytes> request_of(const CompileSpec& spec, const dsl::Facts& facts, const std::string& emit = kLoadable);
+
 class Core {
  public:
   Core(ConnectOptions connect, bool specialise) : connect_(std::move(connect)), specialise_(specialise) {}

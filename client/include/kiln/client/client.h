@@ -105,6 +105,9 @@ class Client {
   }
   Result<UntypedFunction> get_custom(const dsl::Kernel& declared, const dsl::CustomCode& code,
                                      const CustomOptions& options = {});
+  // The same as bytes, for later or for another machine: nothing is loaded.
+  Result<Artifact> compile_custom(const dsl::Kernel& declared, const dsl::CustomCode& code,
+                                  const CustomOptions& options = {});
 
   // Compiles and loads nothing, so that the target's machine need not be this one. The daemon keeps the code, and a
   // get() for it is a hit. To run it where there is no daemon: load_artifact() of artifact.h.
@@ -116,9 +119,6 @@ class Client {
   Result<Artifact> compile(const dsl::Kernel& kernel, const CompileAhead& what = {});
 
   // A graph, ready to run: one request for its plan, and one for all kernels of that which no cache has. For these
-  // The same as bytes, for later or for another machine: nothing is loaded.
-  Result<Artifact> compile_custom(const dsl::Kernel& declared, const dsl::CustomCode& code,
-                                  const CustomOptions& options = {});
   // include kiln/client/graph.h, and link Kiln::client_graph.
   Result<CompiledGraph> compile(const graph::GraphDef& graph);
   Result<CompiledGraph> compile(const graph::GraphDef& graph, const GraphOptions& options);
