@@ -106,6 +106,56 @@ TEST(SamplerKernel, RealShapes) {
   check_sampler<lang::f32>({1'000'000, 16, 256, 32, 4096}, labels_of(1'000'000), check_compiled);
 }
 
+// Of each class as many as the smaller one has.
+template <class T, class Run>
+void check_dynamic(const Sampler& s, const std::vector<int32_t>& labels, Run run) {
+  const auto width = static_cast<size_t>(s.cols), room = static_cast<size_t>(s.n / 2);
+  const auto x = normals_of<T>(static_cast<size_t>(s.n * s.cols), 1);
+  const auto taken = static_cast<size_t>(std::min(std::ranges::count(labels, 0), std::ranges::count(labels, 1)));
+  const TestArgument untouched = empty<Memory<T>>(static_cast<size_t>(s.batch) * 2 * room * width);
+  std::vector<int32_t> index;
+  const auto in = reals(x);
+  std::vector<double> gathered = reals<T>(untouched);
+  for (int64_t list = 0; list < s.batch * 2; ++list) {
+    std::vector<int32_t> members(labels.size());
+    std::iota(members.begin(), members.end(), 0);
+    std::erase_if(members, [&](int32_t i) { return labels[static_cast<size_t>(i)] != list % 2; });
+    std::ranges::stable_sort(members, std::greater(), [&](int32_t i) {
+      return philox_word(static_cast<uint64_t>(s.seed + list / 2), static_cast<uint64_t>(i));
+    });
+    members.resize(taken);
+    for (size_t i = 0; i < taken * width; ++i) {
+      gathered[static_cast<size_t>(list) * room * width + i] =
+          in[static_cast<size_t>(members[i / width]) * width + i % width];
+    }
+    members.resize(room, -1);
+    index.insert(index.end(), members.begin(), members.end());
+  }
+  run(kernels::class_balanced_sampler_dynamic<T>().ir(),
+      dsl::ConstexprValues{{"BLOCK", s.block}, {"BC", std::max<int64_t>(s.cols, 4)}},
+      Arguments{buffer(labels), buffer(x), empty<int32_t>(index.size()), untouched,
+                empty<int32_t>(static_cast<size_t>(s.batch)), int_of(s.batch), int_of(s.n), int_of(s.cols),
+                int_of(s.seed)},
+      [&](const Arguments& out) {
+        expect_equal(out[2], index);
+        expect_close(reals<T>(out[3]), gathered, 0);
+        expect_equal(out[4], std::vector<int32_t>(static_cast<size_t>(s.batch), static_cast<int32_t>(taken)));
+      });
+}
+
+TEST(SamplerKernel, TakesAsManyAsTheSmallerClassHas) {
+  for_floats([]<class T>() { check_dynamic<T>({201, 3, 0, 3, 256}, labels_of(201), check_both); });
+  check_dynamic<lang::f32>({30, 2, 0, 2, 32}, std::vector<int32_t>(30, 0), check_both);  // none
+  std::vector<int32_t> halves(40, 1);
+  std::fill_n(halves.begin() + 7, 20, 0);
+  check_dynamic<lang::f32>({40, 5, 0, 2, 64}, halves, check_both);  // all
+  halves[0] = halves[39] = 7;                                       // in no class
+  check_dynamic<lang::f32>({40, 5, 0, 2, 64}, halves, check_both);
+  check_dynamic<lang::f32>({1000, 16, 0, 2, 1024}, labels_of(1000), check_compiled);
+  // More than a block of a GPU holds.
+  if (wants_targets("cpu")) check_dynamic<lang::f32>({10'000, 16, 0, 8, 16'384}, labels_of(10'000), check_compiled);
+}
+
 // Over many seeds each member is drawn about as often as the next; χ² with 39 degrees of freedom is below 80 but once
 // in ten thousand times, and seeds are fixed.
 TEST(SamplerKernel, IsUniform) {

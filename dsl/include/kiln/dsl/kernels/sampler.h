@@ -102,4 +102,43 @@ const auto& class_balanced_sampler_long() {
   return *def;
 }
 
+// The dynamic form: of each class as many as the smaller one has, which is known only as it runs. index [batch, 2, n/2]
+// are the members with the largest words, largest first, -1 behind them; rows [batch, 2, n/2, cols] those of x, not
+// written behind them; count [batch], how many of each class. BLOCK ≥ n.
+template <class T = f32>
+const auto& class_balanced_sampler_dynamic() {
+  static const Kept def =
+      kernel("class_balanced_sampler_dynamic",
+             {"labels", "x", "index", "rows", "count", "batch", "n", "cols", "seed", "BLOCK=16384", "BC=64"},
+             [](Ptr<const i32> labels, Ptr<const T> x, Ptr<i32> index, Ptr<T> rows, Ptr<i32> count, i32 batch, i32 n,
+                i32 cols, i64 seed, Const BLOCK, Const BC) {
+               grid(batch);
+               const Value sample = program_id(0), at = arange(0, BLOCK), which = expand_dims(arange(0, 2), 1);
+               const Value label = expand_dims(tile(labels, {n}).load({0}, {BLOCK}, {.other = -1}), 0);
+               const Value member = label == which;
+               const Value taken = reduce_min(sum(member, 1), 0), room = n / 2;
+               store(count + sample, taken);
+               const Value key = expand_dims(sampler_keys(seed + sample, at), 0);
+               const Value best = sort(where(member, key, 0), 1, {.descending = true});
+               const Value is_taken = expand_dims(at, 0) < taken;
+               const Value chosen = where(is_taken, sampled(best), -1);
+               const Value list = (cast(sample, i64_t) * 2 + which) * room + at;
+               store(index + list, chosen, {.mask = expand_dims(at, 0) < room});
+               const Value lane = arange(0, BC), mask = expand_dims(is_taken, 2) & (lane < cols);
+               const Value row = load(x + expand_dims(cast(chosen, i64_t) * cols, 2) + lane, {.mask = mask});
+               store(rows + expand_dims(list * cols, 2) + lane, row, {.mask = mask});
+             })
+          .space({{"BLOCK", {1024, 4096, 16384, 65536, 262144}}})
+          .where("le(n, BLOCK)")
+          .where("le(cols, BC)")
+          .array("labels", "n", "0", "2")
+          .array("x", "n*cols")
+          .array("index", "batch*2*div(n, 2)")
+          .array("rows", "batch*2*div(n, 2)*cols")
+          .array("count", "batch")
+          .defaults("amd", {{"BLOCK", 2048}})
+          .defaults("cuda", {{"BLOCK", 2048}});
+  return *def;
+}
+
 }  // namespace kiln::dsl::lang::kernels
