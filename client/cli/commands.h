@@ -68,8 +68,10 @@ struct ExplainFlags {
   KernelFlags kernel;  // its file may be a key
   std::string emit = "so";
   std::string cache_directory;
+  std::string sizes;  // "M=33,N=4099,K=1023": which config such a launch takes
 };
 Result<void> explain(const ExplainFlags& flags);
+Result<void> explain_config(const ExplainFlags& flags);
 
 struct ReproduceFlags {
   std::string key;  // or its first digits

@@ -140,6 +140,7 @@ Result<void> explain_request(const ExplainFlags& flags, const std::string& root)
 }  // namespace
 
 Result<void> explain(const ExplainFlags& flags) {
+  if (!flags.sizes.empty()) return explain_config(flags);
   auto root = cache_root(flags.cache_directory);
   if (!root) return root.error();
   if (!is_key(flags.kernel.file)) return explain_request(flags, *root);

@@ -125,6 +125,8 @@ void add_entry_commands(CLI::App& app, Flags& flags, Action& action) {
   explain->get_option("file")->description("A key, its first digits, or a kernel in text form (.kiln)");
   explain->add_option("--emit", flags.explain.emit, "What was to be emitted, as for `kiln compile`")
       ->capture_default_str();
+  explain->add_option("--sizes", flags.explain.sizes,
+                      "NAME=VALUE,… of all scalar parameters: which config a launch of these takes, and why");
   add_directory(explain, flags.explain.cache_directory);
   explain->callback([&] { action = [&] { return kiln::cli::explain(flags.explain); }; });
 

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <variant>
 
+#include "chosen.h"
 #include "function_state.h"
 #include "kernel_files.h"
 #include "kiln/dsl/config.h"
@@ -111,7 +112,7 @@ Result<Requests> requests_of(const dsl::Kernel& kernel) {
 }
 
 Result<void> check_tunable(const dsl::Kernel& kernel, const GetOptions& options) {
-  if (options.mode == Mode::kDefault || options.target == kInterpreter) return {};
+  if (!asks_tuner(options.mode) || options.target == kInterpreter) return {};
   const dsl::Param* param = array_of_unknown_size(kernel);
   if (param == nullptr) return {};
   return invalid_argument("kernel `" + kernel.name + "` cannot be tuned: nothing says how large the array `" +
@@ -145,10 +146,13 @@ Result<UntypedFunction> get_function(const std::shared_ptr<Core>& core, const Re
                        : core->compile(spec, {}, {.deadline_ms = options.deadline_ms});
   if (!generic) return generic.error();
   auto state = FunctionState::make(core, std::move(spec), std::move(*generic));
-  if (options.mode != Mode::kDefault && state->spec.target != kInterpreter) {
-    std::vector<std::string> fixed;
-    for (const auto& [name, value] : options.constexprs) fixed.push_back(name);
+  if (state->spec.target == kInterpreter || options.mode == Mode::kFixed) return UntypedFunction(std::move(state));
+  std::vector<std::string> fixed;
+  for (const auto& [name, value] : options.constexprs) fixed.push_back(name);
+  if (asks_tuner(options.mode)) {
     state->tuned = std::make_shared<TunedConfigs>(state, std::move(fixed), options);
+  } else if (core->specialises() && no_choice(kernel, options.constexprs).empty()) {
+    state->chosen = std::make_shared<ChosenConfigs>(state, std::move(fixed));
   }
   return UntypedFunction(std::move(state));
 }

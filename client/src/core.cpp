@@ -10,6 +10,7 @@ namespace kiln::client {
 namespace {
 
 constexpr auto kConnectRest = std::chrono::seconds(5);
+constexpr auto kChoosingRest = std::chrono::minutes(1);
 
 // Of a worker, which cannot read the source.
 Error with_source_line(const CompileSpec& spec, Error error) {
@@ -115,6 +116,16 @@ Result<wire::Tuned> Core::tune(const CompileSpec& spec, const dsl::Facts& facts,
   auto daemon = connection(wait_ms);
   if (!daemon) return daemon.error();
   return (*daemon)->tune(*request, header, std::move(cancel), wait_ms);
+}
+
+Result<wire::Tuned> Core::choose(const CompileSpec& spec, const dsl::Facts& facts, const wire::TuneHeader& header,
+                                 std::stop_token cancel) {
+  auto chosen = tune(spec, facts, header, std::move(cancel));
+  if (chosen) return chosen;
+  const ErrorCode code = chosen.error().code;
+  const bool is_verdict = code == ErrorCode::kInvalidArgument || code == ErrorCode::kCancelled;
+  if (!is_verdict) choose_again_ = (wire::Clock::now() + kChoosingRest).time_since_epoch().count();
+  return chosen;
 }
 
 void Core::stop() {

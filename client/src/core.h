@@ -1,6 +1,7 @@
 // The part of a client that its handles share: the connection, compilation, and the background threads.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -10,8 +11,8 @@
 #include "background.h"
 #include "kiln/client/connection.h"
 #include "kiln/dsl/binary.h"
-#include "kiln/wire/channel.h"
 #include "kiln/dsl/custom_kernel.h"
+#include "kiln/wire/channel.h"
 #include "lifetime.h"
 #include "variant.h"
 
@@ -72,6 +73,12 @@ class Core {
   Result<wire::Tuned> tune(const CompileSpec& spec, const dsl::Facts& facts, const wire::TuneHeader& header,
                            std::stop_token cancel, uint32_t wait_ms = 0);
 
+  // The config that the service chooses for a launch, without a measurement; `header` says `choose`. Where no service
+  // does such a thing, nobody should ask for a while.
+  Result<wire::Tuned> choose(const CompileSpec& spec, const dsl::Facts& facts, const wire::TuneHeader& header,
+                             std::stop_token cancel);
+  bool rests_from_choosing() const { return wire::Clock::now().time_since_epoch().count() < choose_again_; }
+
   // Compiles, and waits for tuning, behind the callers' backs: apart, because tuning takes long.
   void specialise_behind(Background::Task task) { specialising_.run(std::move(task)); }
   void tune_behind(Background::Task task) { tuning_.run(std::move(task)); }
@@ -90,6 +97,7 @@ class Core {
   // After a failure nothing is tried for a moment: each launch would pay for the search.
   std::optional<Error> connect_failure_;
   wire::Deadline connect_again_{};
+  std::atomic<wire::Clock::rep> choose_again_{0};  // since the clock's epoch
   Background specialising_, tuning_;
 };
 

@@ -1,6 +1,7 @@
 // Launching through a handle, and adding variants to it.
 #include <algorithm>
 
+#include "chosen.h"
 #include "function_state.h"
 #include "kiln/client/gpu.h"
 #include "kiln/dsl/facts.h"
@@ -136,8 +137,13 @@ Result<void> UntypedFunction::launch(std::span<const Argument> arguments, const 
   FunctionState* state = state_.get();
   state->birth().used();
   // A grid of the caller's is for the config that the caller knows.
+  bool is_open = false;
   if (state->tuned && !options.grid) {
     if (FunctionState* chosen = state->tuned->for_launch(arguments, ordinal_of(options.stream))) state = chosen;
+  } else if (state->chosen && !options.grid) {
+    const ChosenConfigs::Taken taken = state->chosen->for_launch(arguments, options.stream);
+    is_open = taken.is_open;
+    if (taken.state != nullptr) state = taken.state;
   }
   const Variant* best = &state->best(exact);
   if (!is_sound(best->facts, exact)) [[unlikely]] {
@@ -145,7 +151,9 @@ Result<void> UntypedFunction::launch(std::span<const Argument> arguments, const 
     best = &state->best(exact);
   }
   const Variant& variant = *best;
-  if (variant.facts != exact && !variant.concrete && state->core->specialises()) state->specialise_later(exact);
+  // The variant of a config that may be another one in a moment is not worth compiling.
+  const bool specialises = !is_open && state->core->specialises();
+  if (variant.facts != exact && !variant.concrete && specialises) state->specialise_later(exact);
   if (variant.quick) [[unlikely]]
     state->replace_later();
   return launch_variant(variant, kernel, state->layout, arguments, options, state_);
@@ -159,6 +167,10 @@ Result<void> UntypedFunction::prepare(std::span<const Argument> arguments) const
                             std::to_string(arguments.size()));
   }
   const dsl::Facts exact = exact_facts(*state_->spec.kernel, arguments);
+  if (state_->chosen) {
+    if (const ChosenConfigs::Taken taken = state_->chosen->prepare(arguments); taken.state != nullptr)
+      return taken.state->compile(exact, {.deadline_ms = state_->spec.deadline_ms});
+  }
   if (auto done = state_->compile(exact, {.deadline_ms = state_->spec.deadline_ms}); !done || !state_->tuned)
     return done;
   return state_->tuned->prepare(arguments);
@@ -177,7 +189,9 @@ abi::Metadata UntypedFunction::metadata(const dsl::Facts& facts) const { return 
 
 dsl::ConstexprValues UntypedFunction::config(std::span<const Argument> arguments) const {
   if (!state_) return {};
-  const auto chosen = state_->tuned ? state_->tuned->known(arguments) : nullptr;
+  const auto chosen = state_->tuned    ? state_->tuned->known(arguments)
+                      : state_->chosen ? state_->chosen->known(arguments)
+                                       : nullptr;
   return chosen ? chosen->spec.constexprs : state_->spec.constexprs;
 }
 

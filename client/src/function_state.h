@@ -19,6 +19,7 @@ struct VariantSet {
   std::vector<dsl::Facts> requested;                     // asked for in the background, whatever became of it
 };
 
+class ChosenConfigs;
 class TunedConfigs;
 
 struct FunctionState : std::enable_shared_from_this<FunctionState> {
@@ -46,7 +47,9 @@ struct FunctionState : std::enable_shared_from_this<FunctionState> {
   const std::shared_ptr<Core> core;
   const CompileSpec spec;
   const ParamLayout layout;
-  std::shared_ptr<TunedConfigs> tuned;  // of a handle with a mode; set before the handle is given out
+  // Of a handle with a mode, or in the default one; set before the handle is given out.
+  std::shared_ptr<TunedConfigs> tuned;
+  std::shared_ptr<ChosenConfigs> chosen;
 
  private:
   friend DeleteUnlessItStays;

@@ -44,14 +44,14 @@ uint64_t narrowed(dsl::ElementType type, uint64_t bits) {
   return bits << unused >> unused;
 }
 
+}  // namespace
+
 wire::Scalar scalar_of(dsl::ElementType type, uint64_t bits) {
   if (dsl::is_float(type)) return dsl::double_from_bits(type, bits);
   const int unused = 64 - 8 * dsl::info(type).bytes;
   if (dsl::info(type).is_signed) return static_cast<int64_t>(bits << unused) >> unused;
   return narrowed(type, bits);
 }
-
-}  // namespace
 
 const dsl::Param* array_of_unknown_size(const dsl::Kernel& kernel) {
   const auto unknown = std::ranges::find_if(kernel.params, [&](const dsl::Param& param) {
@@ -105,7 +105,7 @@ FunctionState* TunedConfigs::for_launch(std::span<const Argument> arguments, uin
     return found == states.end() ? nullptr : found->second.get();
   };
   if (FunctionState* state = find()) return state;
-  if (core_->of_parent() || mode_ == Mode::kDefault) return nullptr;
+  if (core_->of_parent() || mode_ == Mode::kFixed) return nullptr;
   if (mode_ == Mode::kMax)
     (void)wait_for(Shape(shape), arguments, {.ms = wait_ms_});
   else
@@ -123,7 +123,7 @@ std::shared_ptr<FunctionState> TunedConfigs::known(std::span<const Argument> arg
 }
 
 Result<void> TunedConfigs::prepare(std::span<const Argument> arguments) {
-  return mode_ == Mode::kDefault ? Result<void>() : wait(arguments, 0, {});
+  return mode_ == Mode::kFixed ? Result<void>() : wait(arguments, 0, {});
 }
 
 void TunedConfigs::ask_behind(std::span<const Argument> arguments, uint32_t device) {
@@ -244,7 +244,7 @@ void TunedConfigs::publish(const Shape& shape, std::shared_ptr<FunctionState> st
   if (is_default) state = {std::shared_ptr<void>(), state.get()};
   std::lock_guard lock(mutex_);
   // Nothing changes for launches that ask nobody.
-  if (is_default && mode_ == Mode::kDefault && !current().contains(shape)) return;
+  if (is_default && mode_ == Mode::kFixed && !current().contains(shape)) return;
   States next = current();
   next[shape] = std::move(state);
   snapshots_.push_back(std::make_unique<const States>(std::move(next)));

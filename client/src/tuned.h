@@ -20,9 +20,12 @@ namespace kiln::client {
 // The tuner makes arrays of its own: the first parameter of which nothing says how large its array is; null: none.
 const dsl::Param* array_of_unknown_size(const dsl::Kernel& kernel);
 
+// A parameter's value as the tuner is told it.
+wire::Scalar scalar_of(dsl::ElementType type, uint64_t bits);
+
 class TunedConfigs : public std::enable_shared_from_this<TunedConfigs> {
  public:
-  // `fallback`: in the default config; `fixed`: the constexprs that are the caller's. In mode kDefault launches take
+  // `fallback`: in the default config; `fixed`: the constexprs that are the caller's. In mode kFixed launches take
   // what is known and ask nobody: that is up to who made it.
   TunedConfigs(const std::shared_ptr<FunctionState>& fallback, std::vector<std::string> fixed,
                const GetOptions& options);

@@ -1,5 +1,6 @@
 // A tuner for tests of the daemon and the client: answers from the environment, KILN_FAKE_TUNER, words apart by blanks:
 //   config BLOCK=512   what it says in the end, of a kernel that has it in its space; else and until then: the default
+//   chosen BLOCK=512   what it chooses where nobody tunes; `vary`: of the kernel's first axis the next value each time
 //   delay MS           how long tuning takes
 //   until FILE         … and that it lasts until there is this file
 //   crash              dies at the first request that waits
@@ -22,7 +23,8 @@
 namespace {
 
 struct Orders {
-  std::map<std::string, int64_t> config;
+  std::map<std::string, int64_t> config, chosen;
+  bool vary = false;
   std::chrono::milliseconds delay{0};
   bool crash = false;
   std::string until, log;
@@ -36,6 +38,8 @@ Orders read_orders() {
     std::string value;
     if (word == "crash") {
       out.crash = true;
+    } else if (word == "vary") {
+      out.vary = true;
     } else if (words >> value; word == "delay") {
       out.delay = std::chrono::milliseconds(std::stoi(value));
     } else if (word == "until") {
@@ -43,7 +47,8 @@ Orders read_orders() {
     } else if (word == "log") {
       out.log = value;
     } else {
-      out.config[value.substr(0, value.find('='))] = std::stoll(value.substr(value.find('=') + 1));
+      (word == "chosen" ? out.chosen : out.config)[value.substr(0, value.find('='))] =
+          std::stoll(value.substr(value.find('=') + 1));
     }
   }
   return out;
@@ -67,13 +72,22 @@ kiln::Result<kiln::wire::Tuned> answer(const Orders& orders, const kiln::wire::F
   auto request = kiln::dsl::decode_request(body->canonical, body->debug);
   if (!request) return request.error();
   kiln::wire::Tuned out{.config = request->constexprs, .source = "default", .final = false};
-  if (!header.wait) return out;
+  if (!header.wait && !header.choose) return out;
   if (orders.crash) std::abort();
   std::this_thread::sleep_for(orders.delay);
   const pid_t daemon = ::getppid();
   while (!orders.until.empty() && ::access(orders.until.c_str(), F_OK) != 0) {
     if (::getppid() != daemon) std::exit(0);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  if (header.choose) {
+    static size_t answers = 0;
+    const auto& space = request->kernel.space;
+    out.final = true;
+    out.source = "predicted";
+    for (const auto& [name, value] : orders.chosen) out.config[name] = value;
+    if (orders.vary) out.config[space.front().name] = space.front().values[answers++ % space.front().values.size()];
+    return out;
   }
   for (const auto& [name, value] : orders.config) {
     if (may_have(request->kernel, name, value)) out.config[name] = value;

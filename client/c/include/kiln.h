@@ -229,11 +229,13 @@ KILN_API kiln_status kiln_safetensors_get(kiln_safetensors* file, const char* na
 
 /* --- Compiling and running, of graphs and kernels --------------------------------------------------------------- */
 
-/* Who chooses what the caller does not: the kernels' defaults, or the service's tuner. */
+/* Who chooses what the caller does not: of a kernel the service, without a measurement, or its tuner; of a graph the
+ * kernels' defaults, or the tuner. */
 enum {
   KILN_MODE_DEFAULT = 0,
   KILN_MODE_AUTOTUNE = 1, /* runs take the default at once, and what is better when it has been found behind them */
-  KILN_MODE_MAX = 2       /* the first run of some sizes waits for the tuner */
+  KILN_MODE_MAX = 2,      /* the first run of some sizes waits for the tuner */
+  KILN_MODE_FIXED = 3     /* the kernels' defaults, for all sizes */
 };
 
 /* A line that a kernel's `print` gives. Called while the run is, by one thread at a time; it must return. */

@@ -464,7 +464,7 @@ Result<std::vector<std::vector<Argument>>> Run::launch_arguments() {
 
 Result<void> Run::ask_tuner() {
   const Mode mode = state_.tuning.mode;
-  if (mode == Mode::kDefault || sized_.tuner_was_asked.load(std::memory_order_acquire)) return {};
+  if (!asks_tuner(mode) || sized_.tuner_was_asked.load(std::memory_order_acquire)) return {};
   auto launches = launch_arguments();
   if (!launches) return launches.error();
   auto asked = client::ask_tuner(state_, *launches, mode == Mode::kMax, options_.cancel);
@@ -556,7 +556,7 @@ Result<void> prepare_graph(const GraphState& state, std::span<const ArrayView> i
     failure.message = "graph `" + state.plan.name + "`: " + launch_text(state.plan, i) + ": " + failure.message;
     return failure;
   }
-  if (state.tuning.mode == Mode::kDefault) return {};
+  if (!asks_tuner(state.tuning.mode)) return {};
   auto asked = ask_tuner(state, *arguments, /*waits=*/true, options.cancel);
   if (asked) (*sized)->tuner_was_asked.store(true, std::memory_order_release);
   return asked;

@@ -37,12 +37,12 @@ std::vector<Question> questions_of(const GraphState& state, std::span<const std:
 void make_tunable(const std::shared_ptr<FunctionState>& kernel, const dsl::ConstexprValues& fixed,
                   const GraphOptions& options) {
   const dsl::Kernel& what = *kernel->spec.kernel;
-  if (options.mode == Mode::kDefault || kernel->spec.target == kInterpreter) return;
+  if (!asks_tuner(options.mode) || kernel->spec.target == kInterpreter) return;
   if (what.space.empty() || what.options.deterministic || array_of_unknown_size(what) != nullptr) return;
   std::vector<std::string> names;
   for (const auto& [name, value] : fixed) names.push_back(name);
   // The run asks, for all of its kernels.
-  const GetOptions asks_nobody{.mode = Mode::kDefault, .tune_budget_ms = options.tune_budget_ms};
+  const GetOptions asks_nobody{.mode = Mode::kFixed, .tune_budget_ms = options.tune_budget_ms};
   kernel->tuned = std::make_shared<TunedConfigs>(kernel, std::move(names), asks_nobody);
 }
 

@@ -11,7 +11,7 @@ SONAME = "libkiln.so.0"
 PROGRAMS = pathlib.Path(__file__).with_name("bin")  # of a wheel
 WRITABLE = 1
 DEVICES = {"cpu": 0, "cuda": 1, "amd": 2}
-MODES = {"default": 0, "autotune": 1, "max": 2}
+MODES = {"default": 0, "autotune": 1, "max": 2, "fixed": 3}
 CODE_FORMS = {"llvm": 0, "ptx": 1, "amd": 2}
 ARG_POINTER, ARG_INT, ARG_UINT, ARG_FLOAT = 1, 2, 3, 4
 

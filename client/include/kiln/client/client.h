@@ -34,13 +34,24 @@ struct ClientOptions {
   bool specialise_in_background = true;
 };
 
-// Who chooses what the caller does not: the kernel's defaults, or the service's tuner by each launch's shape
-// (docs/use/tuning.md). A config is never worse than the default as measured.
+// Who chooses what the caller does not (docs/use/tuning.md). What the tuner chooses is never worse than the default as
+// measured.
 enum class Mode : uint8_t {
+  // The service's cost model, without a measurement, for each class of shapes: launches take the kernel's default until
+  // that config is compiled behind them, and where the model is not sure. Not for kernels that are `deterministic`, nor
+  // where the caller chose some of the kernel's space.
   kDefault,
   kAutotune,  // launches take the default at once, and the better config when it has been found behind them
   kMax,       // the first launch of a shape waits for the tuner
+  kFixed,     // the kernel's default, for all shapes
 };
+
+// Why the service chooses no config for launches in the default mode, of a caller who gives these values; empty: it
+// does.
+std::string no_choice(const dsl::Kernel& kernel, const dsl::ConstexprValues& given);
+
+// Whether the tuner is asked about launches.
+constexpr bool asks_tuner(Mode mode) { return mode == Mode::kAutotune || mode == Mode::kMax; }
 
 struct GetOptions {
   std::string target = "cpu";  // "cpu", "cuda", "amd", "interp", or resolved: "cpu:znver5,+avx2", "cuda:sm_90a"
