@@ -206,7 +206,8 @@ std::set<std::string> words_of_the_language() {
 std::set<std::string> words_of_graphs() {
   std::set<std::string> out = {"graph",  "body @",   "kernel @", "dim",       "multiple",   "..",      "donated to",
                                "output", "operands", "results",  "arguments", "gradient @", "operand", "result",
-                               "_",      "%",        "@",        "inf",       "nan"};
+                               "code",   "llvm",     "ptx",      "amd",       "entry",      "file",    "threads",
+                               "shared", "_",        "%",        "@",         "inf",        "nan"};
   for (const graph::OpInfo& op : graph::op_table()) {
     out.insert(op.name);
     for (const graph::AttrInfo& attr : op.attrs) {
