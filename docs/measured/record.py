@@ -2,11 +2,12 @@
 """record.py NAME --title T --machine M --command C… [--date D] [--versions V] <OUTPUT: data/NAME.jsonl of what a program printed.
 
 It reads the lines of bench-cpu, bench-gemm, bench-small-axes and tests/gpu/bench.py --csv (area,case,dtype,who,metric,value), the rows of
-tests/graph/bench/bench.py and tests/models/scoreboard.py, and the tables of kiln-quickstart, kiln-amdgcn --table and bench-compile --grow --table. make.py then shows the file where a page has its name.
+tests/graph/bench/bench.py, tests/models/scoreboard.py and bench-config --rows, and the tables of kiln-quickstart, kiln-amdgcn --table and bench-compile --grow --table. make.py then shows the file where a page has its name.
 """
 import argparse
 import datetime
 import json
+import math
 import pathlib
 import re
 import sys
@@ -207,7 +208,33 @@ def from_models(text):
     return [column for column in columns if any(column[0] in row for row in rows)], rows
 
 
+def from_configs(text):
+    """bench-config: how much longer than the tuned config the default and the model's choice take, by kernel and for all."""
+    kernels = {}
+    for line in text.splitlines():
+        got = json.loads(line) if line.startswith("{") else {}
+        if "tuned_us" in got:
+            for name in (got["kernel"], "all"):
+                kernels.setdefault(name, []).append(got)
+    columns = [["kernel", "kernel", "text"], ["shapes", "shapes", "number"]]
+    for key, title in (("default", "default"), ("model", "choice")):
+        columns += [[key, f"{title}, geometric mean", "number"], [f"{key}_95", "95 %", "number"], [f"{key}_worst", "worst", "number"]]
+    rows = []
+    for name in sorted(kernels, key=lambda name: (name == "all", name)):
+        row = {"kernel": name, "shapes": len(kernels[name])}
+        for key in ("default", "model"):
+            ratios = sorted(got[f"{key}_us"] / got["tuned_us"] for got in kernels[name])
+            row[key] = round(math.exp(sum(map(math.log, ratios)) / len(ratios)), 3)
+            row[f"{key}_95"] = round(ratios[math.ceil(0.95 * len(ratios)) - 1], 2)
+            row[f"{key}_worst"] = round(ratios[-1], 2)
+        configs = {(got["kernel"], got["model"]) for got in kernels[name]}
+        rows.append(row | {"configs": len(configs)})
+    return [*columns, ["configs", "configs chosen", "number"]], rows
+
+
 def parsed(text):
+    if text.startswith("{") and '"tuned_us"' in text.split("\n", 1)[0]:
+        return from_configs(text)
     if text.startswith('{"model"'):
         return from_models(text) if '"stage": ' in text.split("\n", 1)[0] else from_graphs(text)
     lines = list(measurements(text))

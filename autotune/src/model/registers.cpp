@@ -19,7 +19,7 @@ constexpr double kTilesOfThread = 192;  // of tiles, where the compiler chooses 
 struct Bounds {
   double fits, spills;
 };
-constexpr Bounds kWithoutProducts{0.5, 2.2}, kOfThreads{0.19, 1.1}, kOfMatrixUnits{0.33, 2.2};
+constexpr Bounds kWithoutProducts{0.45, 2.2}, kOfThreads{0.19, 1.1}, kOfMatrixUnits{0.33, 2.2};
 
 Bounds bounds_of(const Work& work) {
   if (work.dot_flops == 0) return kWithoutProducts;
