@@ -141,6 +141,9 @@ TEST_F(Chosen, NothingIsSpecialisedOfAConfigThatGoes) {
   ASSERT_TRUE((*fn)(b.x.data(), b.y.data(), b.out.data(), 4096).ok());
   EXPECT_TRUE(comes([&] { return block_of(*fn, b, 4096) == 512; }));
   for (int i = 0; i < 3; ++i) ASSERT_TRUE((*fn)(b.x.data(), b.y.data(), b.out.data(), 4096).ok());
+  // What another class is answered comes behind all that was begun before.
+  ASSERT_TRUE((*fn)(b.x.data(), b.y.data(), b.out.data(), 1024).ok());
+  EXPECT_TRUE(comes([&] { return block_of(*fn, b, 1024) == 512; }));
   EXPECT_EQ(fn->untyped().variant_count(), 1u);  // of the default
 }
 
