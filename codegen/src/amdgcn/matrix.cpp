@@ -233,6 +233,13 @@ Value* to_fnuz(Builder& ir, Value* words) {
   return ir.CreateOr(low, ir.CreateOr(is_nan, ir.CreateAnd(sign, is_not_zero)));
 }
 
+std::vector<Value*> elements_of(Builder& ir, Value* vector) {
+  const unsigned count = llvm::cast<llvm::FixedVectorType>(vector->getType())->getNumElements();
+  std::vector<Value*> out;
+  for (unsigned i = 0; i < count; ++i) out.push_back(ir.CreateExtractElement(vector, i));
+  return out;
+}
+
 Value* packed(Builder& ir, Operand elements, Packing packing) {
   if (packing == Packing::kWidened) return ir.CreateFPExt(vector_of(ir, elements), ir.getFloatTy());
   Value* whole = vector_of(ir, elements);
@@ -279,9 +286,7 @@ std::vector<Value*> multiply(Builder& ir, const Form& form, Operand x, Operand y
     Value* four = llvm::ConstantFP::get(sum->getType(), 4.0);
     result = ir.CreateIntrinsic(llvm::Intrinsic::fma, {sum->getType()}, {result, four, sum});
   }
-  std::vector<Value*> out;
-  for (size_t i = 0; i < accumulators.size(); ++i) out.push_back(ir.CreateExtractElement(result, i));
-  return out;
+  return elements_of(ir, result);
 }
 
 }  // namespace
@@ -297,10 +302,15 @@ std::optional<gpu::MatrixInstruction> AmdTargetInfo::matrix_instruction(ElementT
   return out;
 }
 
-// v_mfma_scale_f32_16x16x128_f8f6f4: A and B of 8 bits in eight words each, of 4 bits in four, with their kinds (0:
-// e4m3, 1: e5m2, 4: e2m1), and of the words with scales the lowest byte.
-std::optional<gpu::ScaledInstruction> AmdTargetInfo::scaled_instruction(ElementType a, ElementType b) const {
-  if (processor_.matrix != Matrix::kMfma950) return std::nullopt;
+namespace {
+
+// A kind of numbers: e4m3, e5m2, e2m1.
+Value* kind_of(Builder& ir, ElementType element) {
+  return ir.getInt32(element == ElementType::kU8 ? 4 : element == ElementType::kF8E5M2 ? 1 : 0);
+}
+
+// Numbers of 8 bits in eight words of a lane, of 4 bits in four, and of the word with scales the lowest byte.
+gpu::ScaledInstruction scaled_mfma(ElementType a, ElementType b) {
   const bool is_packed = a == ElementType::kU8;
   constexpr int kPackedBytes = 64;
   gpu::ScaledInstruction out{.a = is_packed ? gpu::mfma_a(16, kPackedBytes) : gpu::mfma_f8_a(),
@@ -310,21 +320,46 @@ std::optional<gpu::ScaledInstruction> AmdTargetInfo::scaled_instruction(ElementT
                              .b_scales = gpu::mfma_scales(),
                              .emit = {}};
   out.emit = [a, b](Builder& ir, Operand x, Operand y, Operand x_scales, Operand y_scales, Operand accumulators) {
-    const auto kind = [&](ElementType element) {
-      return ir.getInt32(element == ElementType::kU8 ? 4 : element == ElementType::kF8E5M2 ? 1 : 0);
-    };
     const auto wide = [&](Operand scale) { return ir.CreateZExt(scale[0], ir.getInt32Ty()); };
     Value *p = packed(ir, x, Packing::kWords), *q = packed(ir, y, Packing::kWords);
-    // The other way round, as all of MFMA.
-    Value* result =
-        ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_mfma_scale_f32_16x16x128_f8f6f4, {q->getType(), p->getType()},
-                           {q, p, vector_of(ir, accumulators), kind(b), kind(a), ir.getInt32(0), wide(y_scales),
-                            ir.getInt32(0), wide(x_scales)});
-    std::vector<Value*> sums;
-    for (size_t i = 0; i < accumulators.size(); ++i) sums.push_back(ir.CreateExtractElement(result, i));
-    return sums;
+    return elements_of(
+        ir, ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_mfma_scale_f32_16x16x128_f8f6f4, {q->getType(), p->getType()},
+                               {q, p, vector_of(ir, accumulators), kind_of(ir, b), kind_of(ir, a), ir.getInt32(0),
+                                wide(y_scales), ir.getInt32(0), wide(x_scales)}));
   };
   return out;
+}
+
+// Numbers of 8 bits in sixteen words of a lane, of 4 bits in eight, and of the word with scales all four bytes, of the
+// lower lanes.
+gpu::ScaledInstruction scaled_wmma(ElementType a, ElementType b) {
+  const int bytes = a == ElementType::kU8 ? 64 : 128;
+  gpu::ScaledInstruction out{.a = gpu::wmma_gfx1250_a(8, bytes),
+                             .b = gpu::wmma_gfx1250_b(8, bytes),
+                             .accumulator = gpu::transpose(gpu::wmma_gfx12_accumulator(), {1, 0}),
+                             .a_scales = gpu::wmma_gfx1250_scales(),
+                             .b_scales = gpu::wmma_gfx1250_scales(),
+                             .emit = {}};
+  out.emit = [a, b](Builder& ir, Operand x, Operand y, Operand x_scales, Operand y_scales, Operand accumulators) {
+    const auto word = [&](Operand scales) { return ir.CreateBitCast(vector_of(ir, scales), ir.getInt32Ty()); };
+    Value *p = packed(ir, x, Packing::kWords), *q = packed(ir, y, Packing::kWords), *sum = vector_of(ir, accumulators);
+    Value *none = ir.getInt32(0), *no = ir.getFalse();  // scales are e8m0 of lanes 0 to 15
+    Value* result = ir.CreateIntrinsic(llvm::Intrinsic::amdgcn_wmma_scale_f32_16x16x128_f8f6f4,
+                                       {sum->getType(), q->getType(), p->getType()},
+                                       {kind_of(ir, b), q, kind_of(ir, a), p, ir.getInt16(0), sum, none, none,
+                                        word(y_scales), none, none, word(x_scales), no, no});
+    return elements_of(ir, pinned(ir, result));
+  };
+  return out;
+}
+
+}  // namespace
+
+// v_mfma_scale_f32_16x16x128_f8f6f4 and v_wmma_scale_f32_16x16x128_f8f6f4, with operands the other way round, as all.
+std::optional<gpu::ScaledInstruction> AmdTargetInfo::scaled_instruction(ElementType a, ElementType b) const {
+  if (processor_.matrix == Matrix::kMfma950) return scaled_mfma(a, b);
+  if (processor_.matrix == Matrix::kWmma1250) return scaled_wmma(a, b);
+  return std::nullopt;
 }
 
 }  // namespace kiln::codegen::amdgcn

@@ -30,12 +30,12 @@ constexpr const char* kExchange = "compare-and-swap loop";
 constexpr const char* kExchangeOfWord = "compare-and-swap loop, of four bytes";
 
 constexpr Rule kRules[] = {
-    {"add", "i16 i32 u16 u32", nullptr, kNative, "v_add_*|v_pk_add_*", ""},
+    {"add", "i16 i32 u16 u32", nullptr, kNative, "v_add_*|v_pk_add_*|v_dual_add_nc_u32", ""},
     {"add", "i8 u8", nullptr, kEmulated, "v_add_*", kInHalves},
     {"add", "i64 u64", is_gfx1250, kNative, "v_add_nc_u64*|v_lshl_add_u64", ""},
     {"add", "i64 u64", is_cdna3, kNative, "v_lshl_add_u64", ""},
     {"add", "i64 u64", nullptr, kEmulated, "v_add_co_*", kTwoOf32},
-    {"sub neg", "i16 i32 u16 u32", nullptr, kNative, "v_sub_*|v_pk_sub_*", ""},
+    {"sub neg", "i16 i32 u16 u32", nullptr, kNative, "v_sub_*|v_pk_sub_*|v_dual_sub_nc_u32", ""},
     {"sub neg", "i8 u8", nullptr, kEmulated, "v_sub_*", kInHalves},
     {"sub neg", "i64 u64", is_gfx1250, kNative, "v_sub_nc_u64*", ""},
     {"sub neg", "i64 u64", nullptr, kEmulated, "v_sub_co_*", kTwoOf32},
@@ -66,7 +66,7 @@ constexpr Rule kRules[] = {
     {"add", "f32", nullptr, kNative, "v_add_f32*|v_pk_add_f32*|v_dual_add_f32", ""},
     {"sub", "f32", nullptr, kNative, "v_sub_f32*|v_subrev_f32*|v_pk_add_f32*|v_dual_sub_f32", ""},
     {"mul", "f32", nullptr, kNative, "v_mul_f32*|v_pk_mul_f32*|v_dual_mul_f32", ""},
-    {"fma", "f32", nullptr, kNative, "v_fma*_f32*|v_pk_fma_f32*|v_dual_fmac_f32", ""},
+    {"fma", "f32", nullptr, kNative, "v_fma*_f32*|v_pk_fma_f32*|v_dual_fma*_f32", ""},
     {"add sub", "f64", nullptr, kNative, "v_add_f64*", ""},
     {"mul", "f64", nullptr, kNative, "v_mul_f64*", ""},
     {"fma", "f64", nullptr, kNative, "v_fma*_f64*", ""},
@@ -85,8 +85,8 @@ constexpr Rule kRules[] = {
 
     {"and or xor", "ints", nullptr, kNative, "", ""},
     {"shl", "i16 i32 u16 u32", nullptr, kNative, "v_lshlrev_b*", ""},
-    {"shr", "i16 i32", nullptr, kNative, "v_ashrrev_i*", ""},
-    {"shr", "u16 u32", nullptr, kNative, "v_lshrrev_b*", ""},
+    {"shr", "i16 i32", nullptr, kNative, "v_ashrrev_i*|v_dual_ashrrev_i32", ""},
+    {"shr", "u16 u32", nullptr, kNative, "v_lshrrev_b*|v_dual_lshrrev_b32", ""},
     {"shl", "i64 u64", nullptr, kNative, "v_lshlrev_b64*", ""},
     {"shr", "i64", nullptr, kNative, "v_ashrrev_i64*", ""},
     {"shr", "u64", nullptr, kNative, "v_lshrrev_b64*", ""},
@@ -163,6 +163,7 @@ constexpr Rule kRules[] = {
     {"dot.ieee", "small", nullptr, kEmulated, "v_fma*_f32*|v_fma_mix*|v_pk_fma_f32*", "through f32"},
     {"dot.ieee", "i8 u8", nullptr, kEmulated, "v_mad_*|v_mul_*", "through i32"},
     {"dot_scaled", "all", is_gfx950, kNative, "v_mfma_scale_f32_*", ""},
+    {"dot_scaled", "all", is_gfx1250, kNative, "v_wmma_scale_f32_*", ""},
     {"dot_scaled", "all", nullptr, kEmulated, "v_fma*_f32*|v_pk_fma_f32*|v_dual_fmac_f32",
      "sums of 32 products, scaled"},
 

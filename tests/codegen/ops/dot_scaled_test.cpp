@@ -73,6 +73,7 @@ TEST(DotScaled, IsTheSameByInstructionsThatScale) {
   std::vector<std::string> targets = {"gpu:like=sm_120a", "gpu:like=sm_120a,warps=4"};
 #ifdef KILN_AMDGCN
   targets.emplace_back("amd:gfx950");
+  targets.emplace_back("amd:gfx1250");
 #endif
   const Format formats[] = {{ElementType::kU8}, {ElementType::kF8E4M3}, {ElementType::kF8E5M2}};
   for (Format a : formats) {

@@ -129,6 +129,10 @@ Layout wmma_gfx1250_a(int element_bits, int k) {
       {{kReg, kColumn, together}, {kLane, kRow, 4}, {kLane, kColumn, 1}, {kReg, kColumn, log2_of(k) - 1 - together}});
 }
 
+Layout wmma_gfx1250_scales() {
+  return from_steps({16, 4}, {{kReg, kColumn, 2}, {kLane, kRow, 4}, {kLane, kNoAxis, 1}});
+}
+
 Layout wmma_gfx1250_b(int element_bits, int k) { return transposed(wmma_gfx1250_a(element_bits, k)); }
 
 }  // namespace kiln::codegen::gpu

@@ -51,5 +51,6 @@ Layout wmma_gfx12_accumulator();
 // gfx12.
 Layout wmma_gfx1250_a(int element_bits, int k);
 Layout wmma_gfx1250_b(int element_bits, int k);
+Layout wmma_gfx1250_scales();  // of [rows, blocks]: four of a lane, which two lanes have
 
 }  // namespace kiln::codegen::gpu

@@ -1,5 +1,6 @@
 // Peaks: AMD's data sheets of MI250X, MI300X, RX 7900 XTX and RX 9070 XT, as operations a cycle and SIMD; LDS and L2
-// give a compute unit 128 and 64 bytes a cycle ("CDNA 3 Architecture" and "RDNA 3" white papers).
+// give a compute unit 128 and 64 bytes a cycle ("CDNA 3 Architecture" and "RDNA 3" white papers). No data sheet of
+// gfx1250 has them: its figures are those of LLVM's scheduling model.
 #include "instruction_counts.h"
 
 #include <algorithm>
@@ -22,6 +23,7 @@ Unit unit_of(const std::string& processor) {
   if (processor == "gfx950") return {64, 4, 4, 1024, 64, 2048};
   if (processor == "gfx942") return {64, 4, 4, 512, 64, 1024};
   if (processor == "gfx90a") return {64, 4, 4, 256, 64, 256};
+  if (processor == "gfx1250") return {32, 4, 1, 2048, 128, 2048};
   if (processor == "gfx1200") return {32, 2, 1, 512, 512, 1024};
   if (processor == "gfx1100") return {32, 2, 1, 256, 256, 256};
   return {64, 4, 4, 1, 1, 1};

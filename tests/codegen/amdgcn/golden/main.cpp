@@ -99,7 +99,7 @@ int print_table() {
                                    {"layer_norm", "f32"},
                                    {"row_sum", "f32"},
                                    {"transpose", "f32"}}) {
-    for (const char* gfx : {"gfx90a", "gfx942", "gfx1100", "gfx1200"}) {
+    for (const char* gfx : {"gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1200", "gfx1250"}) {
       Options options;
       options.type = type;
       options.common = {.kernel = name, .target = std::string("amd:") + gfx, .aligned = true};
