@@ -320,6 +320,13 @@ def nms(batch, n, kept):
     return run, (boxes, scores, kinds)
 
 
+def roi_align(images, size, c, rois, parts):
+    from torchvision.ops import roi_align as align
+    corners = (randn(rois, 2) * 25).abs()
+    boxes = torch.cat((torch.randint(images, (rois, 1)).float(), corners, corners + (randn(rois, 2) * 25).abs()), 1)
+    return lambda x, boxes: align(x, boxes, parts, size / 150, 2, True), (randn(images, c, size, size), boxes)
+
+
 def matmul_swiglu(m, n, k):
     def run(a, b):
         gate, value = (a @ b).chunk(2, -1)
@@ -402,6 +409,7 @@ PEERS = {
     "max_pool2d": max_pool2d,
     "max_pool2d_backward": max_pool2d_backward,
     "nms": nms,
+    "roi_align": roi_align,
     "matmul_swiglu": matmul_swiglu,
     "selective_scan": selective_scan,
 }

@@ -101,6 +101,53 @@ Case nms(int32_t batch, int32_t n, int32_t kept) {
   });
 }
 
+struct Rois {
+  int32_t images, size, channels, rois, parts;
+  size_t pixels() const { return static_cast<size_t>(images) * size * size; }
+  size_t all_parts() const { return static_cast<size_t>(rois) * parts * parts; }
+};
+
+// Four samples a part, centres of pixels at 1/2.
+Case roi_align(Rois s) {
+  const double bytes = 4.0 * s.channels * static_cast<double>(s.pixels() + s.all_parts());
+  const std::string shape = shape_text({s.images, s.size, s.channels, s.rois, s.parts});
+  return make_case(kernels::roi_align(), shape, {}, moves(bytes), [=] {
+    const auto width = static_cast<size_t>(s.channels);
+    const float scale = static_cast<float>(s.size) / 150;
+    auto x = normals(s.pixels() * width, 1), boxes = boxes_of(static_cast<size_t>(s.rois));
+    auto y = allocate<float>(s.all_parts() * width);
+    auto images = ints(static_cast<size_t>(s.rois), 0, s.images, 2);
+    auto check = [=] {
+      const auto expected = [&](size_t row, double* out) {
+        const size_t r = row / s.parts / s.parts, p = row / s.parts % s.parts, q = row % s.parts;
+        const double most = s.size - 1.0, part[] = {1.0 * q, 1.0 * p};
+        std::fill_n(out, width, 0);
+        for (int i = 0; i < 4; ++i) {
+          double at[2];
+          bool inside = true;
+          for (int axis = 0; axis < 2; ++axis) {
+            const double low = boxes[4 * r + axis] * scale - 0.5, high = boxes[4 * r + 2 + axis] * scale - 0.5;
+            at[axis] = low + (part[axis] + ((axis ? i / 2 : i % 2) + 0.5) / 2) * (high - low) / s.parts;
+            inside = inside && at[axis] >= -1 && at[axis] <= s.size;
+            at[axis] = std::clamp(at[axis], 0.0, most);
+          }
+          for (int corner = 0; corner < 4 && inside; ++corner) {
+            const double u = std::min(std::floor(at[0]) + corner % 2, most),
+                         v = std::min(std::floor(at[1]) + corner / 2, most);
+            const double dx = at[0] - std::floor(at[0]), dy = at[1] - std::floor(at[1]);
+            const double weight = (corner % 2 ? dx : 1 - dx) * (corner / 2 ? dy : 1 - dy) / 4;
+            const auto pixel =
+                (images[r] * static_cast<size_t>(s.size) + static_cast<size_t>(v)) * s.size + static_cast<size_t>(u);
+            for (size_t c = 0; c < width; ++c) out[c] += weight * x[pixel * width + c];
+          }
+        }
+      };
+      return compare_rows(y.get(), s.all_parts(), width, expected, 20);
+    };
+    return launch(check, x, boxes, images, y, s.size, s.size, s.channels, s.rois, s.parts, s.parts, scale);
+  });
+}
+
 Case matmul_swiglu(int32_t m, int32_t n, int32_t k) {
   const dsl::ConstexprValues config = {{"BM", std::min(m, 64)}, {"BN", 128}, {"BK", std::min(k, 256)}};
   return make_case(kernels::matmul_swiglu(), shape_text({m, n, k}), config, computes(4.0 * m * n * k), [=] {
@@ -156,12 +203,20 @@ Case selective_scan(int32_t batch, int32_t length, int32_t width) {
 
 std::vector<Case> image_cases(Size size) {
   if (size == Size::kSmall) {
-    return {max_pool2d({2, 15, 5, 3, 2, 1}), max_pool2d_backward({2, 15, 5, 3, 2, 1}), nms(2, 100, 20),
-            matmul_swiglu(33, 70, 50), selective_scan(2, 33, 20)};
+    return {max_pool2d({2, 15, 5, 3, 2, 1}),
+            max_pool2d_backward({2, 15, 5, 3, 2, 1}),
+            nms(2, 100, 20),
+            roi_align({2, 9, 20, 7, 3}),
+            matmul_swiglu(33, 70, 50),
+            selective_scan(2, 33, 20)};
   }
   if (size == Size::kInCache) return {max_pool2d({1, 56, 64, 3, 2, 1}), nms(1, 1000, 100), selective_scan(1, 128, 256)};
-  return {max_pool2d({16, 112, 64, 3, 2, 1}), max_pool2d_backward({16, 112, 64, 3, 2, 1}), nms(8, 4096, 300),
-          matmul_swiglu(512, 2816, 1024), selective_scan(4, 1024, 1536)};
+  return {max_pool2d({16, 112, 64, 3, 2, 1}),
+          max_pool2d_backward({16, 112, 64, 3, 2, 1}),
+          nms(8, 4096, 300),
+          roi_align({2, 64, 256, 512, 7}),
+          matmul_swiglu(512, 2816, 1024),
+          selective_scan(4, 1024, 1536)};
 }
 
 }  // namespace kiln::quickstart
