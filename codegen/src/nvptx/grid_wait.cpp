@@ -53,19 +53,22 @@ llvm::Instruction* first_access(llvm::Function& kernel) {
   }
 }
 
-// Assembly that reads global memory as what does not change.
-bool is_constant_load(const llvm::Instruction& instruction) {
-  const auto* call = llvm::dyn_cast<llvm::CallInst>(&instruction);
-  const auto* assembly = call ? llvm::dyn_cast<llvm::InlineAsm>(call->getCalledOperand()) : nullptr;
-  return assembly && llvm::StringRef(assembly->getAsmString()).contains("ld.global.nc");
+bool has_assembly(const llvm::Module& module, llvm::StringRef what) {
+  const auto has = [&](const llvm::Instruction& instruction) {
+    const auto* call = llvm::dyn_cast<llvm::CallInst>(&instruction);
+    const auto* assembly = call ? llvm::dyn_cast<llvm::InlineAsm>(call->getCalledOperand()) : nullptr;
+    return assembly && llvm::StringRef(assembly->getAsmString()).contains(what);
+  };
+  return llvm::any_of(module,
+                      [&](const llvm::Function& function) { return llvm::any_of(llvm::instructions(function), has); });
 }
+
+bool copies_in_bulk(const llvm::Module& module) { return has_assembly(module, "cp.async.bulk."); }
 
 }  // namespace
 
 bool may_begin_early(const llvm::Module& module) {
-  return llvm::none_of(module, [](const llvm::Function& function) {
-    return llvm::any_of(llvm::instructions(function), is_constant_load);
-  });
+  return !copies_in_bulk(module) && !has_assembly(module, "ld.global.nc");
 }
 
 void wait_for_earlier_grids(llvm::Function& kernel) {
@@ -74,8 +77,8 @@ void wait_for_earlier_grids(llvm::Function& kernel) {
   const auto run = [&](const char* instruction) {
     ir.CreateCall(type, llvm::InlineAsm::get(type, instruction, "~{memory}", true));
   };
-  if (may_begin_early(*kernel.getParent())) run("griddepcontrol.wait;");
-  run("griddepcontrol.launch_dependents;");
+  run("griddepcontrol.wait;");
+  if (!copies_in_bulk(*kernel.getParent())) run("griddepcontrol.launch_dependents;");
 }
 
 }  // namespace kiln::codegen::nvptx

@@ -6,22 +6,26 @@
 //     %i = tid …                                  %i = tid …
 //     asm "mbarrier.init …"                       asm "mbarrier.init …"
 //     call @llvm.nvvm.barrier0()                  call @llvm.nvvm.barrier0()
-//     asm "cp.async.bulk.tensor …"                asm "griddepcontrol.wait;"
+//     asm "ld.global …"                           asm "griddepcontrol.wait;"
 //                                                 asm "griddepcontrol.launch_dependents;"
-//                                                 asm "cp.async.bulk.tensor …"
+//                                                 asm "ld.global …"
 //
 // All threads wait, before the first that may touch global memory, and before control flow divides. What comes next in
 // the stream may be placed on multiprocessors from then on, as far as there is room beside this kernel's blocks.
 //
-// What `ld.global.nc` reads must not change while its kernel lasts, and a kernel that begins early lasts while others
-// write. (On an H200 such loads saw what had been at the address before.) A module with one begins as the stream orders
-// and has no wait; it lets others begin all the same.
+// Two kinds of modules are launched in order all the same:
+// - What `ld.global.nc` reads must not change while its kernel lasts, and a kernel that begins early lasts while others
+//   write.
+// - The copy engine (`cp.async.bulk`) is a proxy of its own (PTX ISA, "Async proxy"). On an H200 products that began
+//   early, and copied what the launch before had just written, saw old values now and then. Nor does such a kernel let
+//   others begin early, which would read what the engine has yet to write.
 #pragma once
 
 #include <llvm/IR/Module.h>
 
 namespace kiln::codegen::nvptx {
 
+// Whether the launches of a module may begin while what their stream ran before still runs.
 bool may_begin_early(const llvm::Module& module);
 void wait_for_earlier_grids(llvm::Function& kernel);
 
