@@ -171,7 +171,7 @@ class Bench {
     for (std::string line; std::getline(file, line);) {
       json row = json::parse(line, nullptr, false);
       if (!row.is_object() || !row.contains("tuned_us")) fail(flags_.rows + ": a line is no row");
-      known_.insert({row["seed"], row["index"]});
+      known_.emplace(row["seed"].get<uint64_t>(), row["index"].get<size_t>());
       rows_.push_back(std::move(row));
     }
   }
