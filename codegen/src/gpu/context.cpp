@@ -40,7 +40,7 @@ Decisions::Decisions(const ShapedKernel& shaped, const TargetInfo& of)
       definition(dsl::definitions(*shaped.kernel)),
       info(shaped.info),
       bulk(bulk_accesses_of(shaped, of)),
-      constant_loads(gpu::constant_loads(*shaped.kernel, shaped.block.threads())),
+      constant_loads(gpu::constant_loads(*shaped.kernel, shaped.block.threads(), !bulk.empty())),
       plain_divisions(gpu::plain_divisions(*shaped.kernel)) {}
 
 Context::Context(const ShapedKernel& shaped, const TargetInfo& t, llvm::Module& m, const std::string& name)

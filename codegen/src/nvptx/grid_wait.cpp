@@ -63,22 +63,18 @@ bool has_assembly(const llvm::Module& module, llvm::StringRef what) {
                       [&](const llvm::Function& function) { return llvm::any_of(llvm::instructions(function), has); });
 }
 
-bool copies_in_bulk(const llvm::Module& module) { return has_assembly(module, "cp.async.bulk."); }
-
 }  // namespace
 
 bool may_begin_early(const llvm::Module& module) {
-  return !copies_in_bulk(module) && !has_assembly(module, "ld.global.nc");
+  return !has_assembly(module, "cp.async.bulk.") && !has_assembly(module, "ld.global.nc");
 }
 
 void wait_for_earlier_grids(llvm::Function& kernel) {
   llvm::IRBuilder<> ir(first_access(kernel));
   auto* type = llvm::FunctionType::get(ir.getVoidTy(), false);
-  const auto run = [&](const char* instruction) {
+  for (const char* instruction : {"griddepcontrol.wait;", "griddepcontrol.launch_dependents;"}) {
     ir.CreateCall(type, llvm::InlineAsm::get(type, instruction, "~{memory}", true));
-  };
-  run("griddepcontrol.wait;");
-  if (!copies_in_bulk(*kernel.getParent())) run("griddepcontrol.launch_dependents;");
+  }
 }
 
 }  // namespace kiln::codegen::nvptx

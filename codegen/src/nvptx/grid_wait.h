@@ -17,8 +17,7 @@
 // - What `ld.global.nc` reads must not change while its kernel lasts, and a kernel that begins early lasts while others
 //   write.
 // - The copy engine (`cp.async.bulk`) is a proxy of its own (PTX ISA, "Async proxy"). On an H200 products that began
-//   early, and copied what the launch before had just written, saw old values now and then. Nor does such a kernel let
-//   others begin early, which would read what the engine has yet to write.
+//   early, and copied what the launch before had just written, saw old values now and then.
 #pragma once
 
 #include <llvm/IR/Module.h>

@@ -35,13 +35,13 @@ bool is_in_all_writes(const std::vector<Op>& ops, size_t number) {
 
 }  // namespace
 
-std::set<const Op*> constant_loads(const dsl::Kernel& kernel, int64_t threads) {
+std::set<const Op*> constant_loads(const dsl::Kernel& kernel, int64_t threads, bool in_order) {
   const Pointers pointers(kernel);
   std::set<const Op*> out;
   const std::vector<Op>& ops = kernel.body.ops;
   if (std::ranges::none_of(ops, [](const Op& op) { return op.code == OpCode::kReduce; })) return out;
   for (size_t i = 0; i < ops.size() && !may_write(ops[i]); ++i) {
-    if (ops[i].code != OpCode::kLoad || !is_long(kernel.type(ops[i].results[0]), threads)) continue;
+    if (ops[i].code != OpCode::kLoad || (!in_order && !is_long(kernel.type(ops[i].results[0]), threads))) continue;
     const auto param = pointers.parameter(ops[i].operands[0]);
     if (!param || !kernel.params[*param].readonly || kernel.params[*param].may_alias) continue;
     if (is_in_all_writes(ops, i)) out.insert(&ops[i]);

@@ -23,7 +23,8 @@
 
 namespace kiln::codegen::gpu {
 
-// By programs of so many threads.
-std::set<const dsl::Op*> constant_loads(const dsl::Kernel& kernel, int64_t threads);
+// By programs of so many threads. `in_order`: such a kernel begins in order anyway, so that short rows may have them
+// too.
+std::set<const dsl::Op*> constant_loads(const dsl::Kernel& kernel, int64_t threads, bool in_order);
 
 }  // namespace kiln::codegen::gpu
