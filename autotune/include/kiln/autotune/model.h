@@ -48,9 +48,9 @@ Result<Machine> parse_machine(const nlohmann::json& value);
 // What a thread of a GPU has in registers of that tile; 0 where the config does not say how many threads there are.
 double register_bytes_a_thread(const Machine& machine, const Work& work, const Config& config);
 
-// Whether what a program of an NVIDIA GPU holds has room in its registers, before anything is compiled. Held against the
-// assembler's word over configs of the library (tests/autotune/registers.jsonl): what it says fits spills nothing, what
-// it says spills does. Of what is between the two only the assembler knows. Of other targets nothing is known.
+// Whether what a program of an NVIDIA GPU holds has room in its registers, before anything is compiled. Held against
+// the assembler's word over configs of the library (tests/autotune/registers.jsonl): what it says fits spills nothing,
+// what it says spills does. Of what is between the two only the assembler knows. Of other targets nothing is known.
 enum class Fit : uint8_t { kFits, kUnknown, kSpills };
 Fit registers_fit(const Machine& machine, const Work& work, const Config& config);
 
