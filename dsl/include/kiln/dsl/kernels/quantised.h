@@ -195,7 +195,11 @@ const auto& linear_dynamic() {
           .array("row_scale", "M", "0", "1")
           .array("column_scale", "N", "0", "1")
           .array("bias", "N")
-          .array("y", "M*N");
+          .array("y", "M*N")
+          // Without matrix instructions a thread holds few sums, and rows of bytes take as much LDS as those of others.
+          .defaults("amd:gfx906", {{"BM", 64}, {"BN", 64}, {"BK", 32}, {"num_warps", 4}})
+          .defaults("amd:gfx1100", {{"BK", 32}, {"waves_per_eu", 8}})
+          .defaults("amd:gfx1200", {{"BK", 32}, {"waves_per_eu", 8}});
   return *def;
 }
 
