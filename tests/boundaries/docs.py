@@ -58,7 +58,10 @@ def broken_links(root, page):
 def broken_mentions(root, path, pages):
     """`docs/…/x.md` anywhere, and a bare `x.md` in a page of docs."""
     in_docs = path.relative_to(root).parts[0] == "docs"
-    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+    text = path.read_text(encoding="utf-8", errors="replace")
+    if not in_docs and "docs/" not in text:
+        return
+    for number, line in enumerate(text.splitlines(), 1):
         for name in re.findall(r"(?<![\w/.-])docs/[\w/-]+\.md\b", line):
             if not (root / name).exists():
                 yield f"{path.relative_to(root)}:{number}: there is no {name}"
