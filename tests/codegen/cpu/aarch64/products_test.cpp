@@ -1,5 +1,6 @@
 // Products of small numbers on AArch64, by every unit that a machine has, against sums in f64.
 #include "on_aarch64.h"
+#include "sampled.h"
 #include "small_products.h"
 
 namespace kiln::test {
@@ -26,7 +27,9 @@ class ProductsOnAarch64 : public Aarch64Test {
 constexpr ElementType kI8 = ElementType::kI8, kU8 = ElementType::kU8, kBF16 = ElementType::kBF16;
 
 // One row, odd rows, several blocks of rows; columns and K that fill vectors and units, and that do not.
-constexpr std::array<int64_t, 3> kShapes[] = {{1, 7, 9}, {2, 4, 8}, {5, 7, 9}, {13, 37, 66}};
+const std::vector<std::array<int64_t, 3>> kShapes = {{1, 7, 9}, {2, 4, 8}, {5, 7, 9}, {13, 37, 66}};
+const std::vector<std::pair<ElementType, ElementType>> kOtherBytes = {{kU8, kU8}, {kU8, kI8}, {kI8, kU8}};
+const std::vector<ElementType> kSmallFloats = {ElementType::kF8E4M3, ElementType::kF8E5M2};
 
 TEST_P(ProductsOnAarch64, OfEveryUnitAreRight) {
   const auto has = [&](ElementType type, const char* unit) {
@@ -34,14 +37,14 @@ TEST_P(ProductsOnAarch64, OfEveryUnitAreRight) {
   };
   for (const char* unit : {";dot-i8=widen", ";dot-i8=sdot", ";dot-i8=smmla"}) {
     if (!has(kI8, unit)) continue;
-    for (const auto& [m, n, k] : kShapes) check({kI8, kI8, m, n, k}, unit);
-    for (const auto& [a, b] : {std::pair{kU8, kU8}, {kU8, kI8}, {kI8, kU8}}) check({a, b, 13, 37, 66}, unit);
+    for (const auto& [m, n, k] : sampled(kShapes, 2)) check({kI8, kI8, m, n, k}, unit);
+    for (const auto& [a, b] : sampled(kOtherBytes, 1)) check({a, b, 13, 37, 66}, unit);
     check({kI8, kI8, 9, 12, 32, true}, unit);
   }
   for (const char* unit : {";dot-bf16=widen", ";dot-bf16=bfdot", ";dot-bf16=bfmmla"}) {
     if (!has(kBF16, unit)) continue;
-    for (const auto& [m, n, k] : kShapes) check({kBF16, kBF16, m, n, k}, unit);
-    for (ElementType type : {ElementType::kF8E4M3, ElementType::kF8E5M2}) check({type, type, 13, 37, 66}, unit);
+    for (const auto& [m, n, k] : sampled(kShapes, 2)) check({kBF16, kBF16, m, n, k}, unit);
+    for (const ElementType type : sampled(kSmallFloats, 1)) check({type, type, 13, 37, 66}, unit);
     check({kBF16, kBF16, 9, 12, 32, true}, unit);
   }
 }
