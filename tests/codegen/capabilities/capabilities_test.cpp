@@ -115,7 +115,7 @@ std::string problem_of(const Cell& cell, const NamedTarget& on) {
 class Capabilities : public testing::TestWithParam<std::string> {};
 
 TEST_P(Capabilities, AreThoseOfTheCodeThatIsMade) {
-  constexpr size_t kPart = 20, kPartOfAlike = 120;
+  constexpr size_t kPart = 40, kPartOfAlike = 240;
   const NamedTarget on = *target::find_target(GetParam());
   const std::vector<Cell> cells = all_cells();
   for (const Cell& cell : sampled(cells, cells.size() / (is_like_another(on, cells) ? kPartOfAlike : kPart))) {
