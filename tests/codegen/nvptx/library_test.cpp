@@ -1,6 +1,7 @@
 // The kernel library through NVIDIA's assembler, without a GPU: every kernel on every processor, in its defaults there
-// and in configs of its space, with facts and without. KILN_KERNELS_FULL=1 assembles all of them; the default run a
-// choice, and makes PTX with facts for the rest of the processors.
+// and in configs of its space, with facts and without. KILN_KERNELS_FULL=1 assembles all of them. The default run has a
+// choice by turns: machine code of two processors, with facts for one and without for the other, and PTX with facts for
+// two others.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,13 +24,12 @@ namespace lang = dsl::lang;
 using testing::IsEmpty;
 
 // Whose machine code the default run makes, and whose PTX.
-const std::set<std::string> kChosen = {"sm_80", "sm_90a"};
-const std::vector<std::string> kOfDefaultRun = {"sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100a", "sm_120"};
+const std::vector<std::string> kChosen = {"sm_80", "sm_90a"};
+const std::vector<std::string> kOthers = {"sm_86", "sm_89", "sm_90", "sm_100a", "sm_120"};
 
 bool all_of_them() { return std::getenv("KILN_KERNELS_FULL") != nullptr; }
 
-std::vector<std::string> processors() {
-  if (!all_of_them()) return kOfDefaultRun;
+std::vector<std::string> all_processors() {
   std::vector<std::string> out;
   for (const target::NvidiaGpu& gpu : target::nvidia_gpus()) out.emplace_back(gpu.name);
   return out;
@@ -131,29 +131,48 @@ int64_t known_spills(const std::string& kernel, const std::string& processor, bo
   return 0;
 }
 
+struct Assembly {
+  std::string processor;
+  bool has_facts;
+  bool in_full = true;  // or PTX alone
+};
+
+std::vector<Assembly> assemblies() {
+  std::vector<Assembly> out;
+  const bool first_has_facts = is_sampled(2);
+  for (const std::string& processor : all_of_them() ? all_processors() : kChosen) {
+    for (const bool has_facts : {true, false}) {
+      const bool is_first = processor == kChosen[0];
+      if (runs_all_cases() || all_of_them() || has_facts == (is_first == first_has_facts))
+        out.push_back({processor, has_facts});
+    }
+  }
+  if (!all_of_them()) {
+    for (const std::string& processor : sampled(kOthers, 2)) out.push_back({processor, true, false});
+  }
+  return out;
+}
+
 TEST_P(LibraryOnNvidia, IsAssembledInItsDefaultsWithoutSpills) {
   const dsl::Kernel& kernel = **dsl::find_library_kernel(GetParam());
-  for (const std::string& processor : processors()) {
-    const bool in_full = all_of_them() || kChosen.contains(processor);
-    for (const dsl::Facts& facts : {good_facts(kernel), dsl::Facts()}) {
-      if (facts.empty() && !in_full) continue;
-      const std::string about = processor + (facts.empty() ? "" : " with facts");
-      const Outcome outcome = outcome_of(kernel, {}, facts, processor, in_full ? "so" : "ptx");
-      ASSERT_EQ(outcome.error, "") << about;
-      if (!outcome.assembled && units_of(processor).waits_for_grids) expect_waits_first(outcome.code);
-      if (!in_full) continue;
-      if (!outcome.assembled) GTEST_SKIP() << "no assembler of NVIDIA's on this machine: PTX only";
-      EXPECT_GT(outcome.device.registers.value(), 0) << about;
-      EXPECT_THAT(outcome.device.warnings.value(), IsEmpty()) << about;
-      EXPECT_LE(outcome.device.spill_bytes.value(), known_spills(kernel.name, processor, !facts.empty())) << about;
-    }
+  for (const auto& [processor, has_facts, in_full] : assemblies()) {
+    const std::string about = processor + (has_facts ? " with facts" : "");
+    const Outcome outcome =
+        outcome_of(kernel, {}, has_facts ? good_facts(kernel) : dsl::Facts(), processor, in_full ? "so" : "ptx");
+    ASSERT_EQ(outcome.error, "") << about;
+    if (!outcome.assembled && units_of(processor).waits_for_grids) expect_waits_first(outcome.code);
+    if (!in_full) continue;
+    if (!outcome.assembled) GTEST_SKIP() << "no assembler of NVIDIA's on this machine: PTX only";
+    EXPECT_GT(outcome.device.registers.value(), 0) << about;
+    EXPECT_THAT(outcome.device.warnings.value(), IsEmpty()) << about;
+    EXPECT_LE(outcome.device.spill_bytes.value(), known_spills(kernel.name, processor, has_facts)) << about;
   }
 }
 
 TEST_P(LibraryOnNvidia, IsAssembledAtTheEndsOfItsSpace) {
   if (!all_of_them()) GTEST_SKIP() << "KILN_KERNELS_FULL=1 runs it";
   const dsl::Kernel& kernel = **dsl::find_library_kernel(GetParam());
-  for (const std::string& processor : processors()) {
+  for (const std::string& processor : all_processors()) {
     for (const dsl::ConstexprValues& config : ends_of_space(kernel)) {
       const Outcome outcome = outcome_of(kernel, config, good_facts(kernel), processor);
       // A config of a tuner's space may be too large, and says so.
@@ -240,8 +259,7 @@ class FlagshipOnNvidia : public testing::TestWithParam<Flagship> {};
 TEST_P(FlagshipOnNvidia, KeepsToItsRegistersWithoutSpillsOrSerialisedInstructions) {
   const Flagship& test = GetParam();
   const dsl::Kernel kernel = test.kernel();
-  for (const std::string& processor : processors()) {
-    if (!all_of_them() && !kChosen.contains(processor)) continue;
+  for (const std::string& processor : all_of_them() ? all_processors() : kChosen) {
     const Outcome outcome = outcome_of(kernel, test.config, good_facts(kernel), processor);
     ASSERT_EQ(outcome.error, "") << processor;
     if (!outcome.assembled) GTEST_SKIP() << "no assembler of NVIDIA's on this machine: PTX only";
@@ -275,7 +293,7 @@ TEST(SpecialisedOnNvidia, HasRegistersToMoveAndSpillsNone) {
     }
   }
   std::vector<std::pair<dsl::Kernel, dsl::ConstexprValues>> cases = {{matmul, {{"warp_specialise", 1}}}};
-  for (const dsl::ConstexprValues& config : sampled(of_attention, 6)) cases.emplace_back(attention, config);
+  for (const dsl::ConstexprValues& config : sampled(of_attention, 4)) cases.emplace_back(attention, config);
   for (const auto& [kernel, config] : cases) {
     const Outcome outcome = outcome_of(kernel, config, good_facts(kernel), "sm_90a");
     ASSERT_EQ(outcome.error, "");
