@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""packages.py SOURCE_DIR BUILD_DIR [--without PACKAGE]: what the builds use of /usr comes with the packages that the commands install.
+"""packages.py SOURCE_DIR BUILD_DIR [--without PACKAGE...]: what the builds use of /usr comes with the packages that the commands install.
 
 Of quickstart.sh and of tests/run.sh: what configure found, and what the compiler and the linker read, lies in a package of the
 command's list in cmake/packages.sh, in one that such a package depends on, or in one that every Debian has. What is of no package
@@ -148,7 +148,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("source")
     parser.add_argument("build")
-    parser.add_argument("--without", default="")
+    parser.add_argument("--without", action="append", default=[])
     arguments = parser.parse_args()
     if not os.path.isdir("/var/lib/dpkg/info"):
         print("[SKIPPED] not a Debian")
@@ -156,7 +156,7 @@ def main():
     lists = {command: set(output("bash", "-c", f'. cmake/packages.sh; echo "{names}"', cwd=arguments.source).split())
              for command, names in LISTS.items()}
     for names in lists.values():
-        names.discard(arguments.without)
+        names.difference_update(arguments.without)
     packages = Packages()
     tests = Build(arguments.build)
     built = tests.read_headers(tests.objects)
