@@ -9,6 +9,7 @@
 #include "kiln/graph/graph.h"
 #include "kiln/graph/text.h"
 #include "kiln/planner/plan_graph.h"
+#include "sampled.h"
 
 namespace kiln::test {
 namespace {
@@ -192,7 +193,7 @@ class RandomPlan : public testing::TestWithParam<int> {};
 
 TEST_P(RandomPlan, IsTheEvaluators) {
   const char* asked = std::getenv("KILN_RANDOM_GRAPHS");
-  const int count = asked ? std::atoi(asked) / 16 : 25;
+  const int count = asked ? std::atoi(asked) / 16 : runs_all_cases() ? 25 : 12;
   int checked = 0;
   for (int i = 0; i < count; ++i) {
     const uint64_t seed = static_cast<uint64_t>(GetParam()) * 1'000'000 + static_cast<uint64_t>(i);
@@ -218,7 +219,7 @@ TEST_P(RandomPlan, IsTheEvaluators) {
 // Any launch may turn out to have a kernel that cannot be compiled: its ops go apart then.
 TEST_P(RandomPlan, IsTheEvaluatorsWhenALaunchGoesApart) {
   const char* asked = std::getenv("KILN_RANDOM_GRAPHS");
-  const int count = asked ? std::atoi(asked) / 16 : 6;
+  const int count = asked ? std::atoi(asked) / 16 : runs_all_cases() ? 6 : 3;
   for (int i = 0; i < count && !HasFailure(); ++i) {
     const uint64_t seed = static_cast<uint64_t>(GetParam()) * 1'000'000 + 500'000 + static_cast<uint64_t>(i);
     random_graph::Options options;

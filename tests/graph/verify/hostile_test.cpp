@@ -7,6 +7,7 @@
 #include "kiln/graph/recognise.h"
 #include "kiln/graph/text.h"
 #include "kiln/graph/verify.h"
+#include "sampled.h"
 
 namespace kiln::graph {
 namespace {
@@ -170,8 +171,9 @@ void disturb(Random& random, Graph& graph) {
 
 TEST(Verify, TakesAnythingInItsFields) {
   Random random(11);
-  int refused = 0;
-  for (uint64_t round = 0; round < 30'000; ++round) {
+  const uint64_t rounds = kiln::test::runs_all_cases() ? 30'000 : 10'000;
+  uint64_t refused = 0;
+  for (uint64_t round = 0; round < rounds; ++round) {
     static Result<random_graph::Case> made = random_graph::make(0);
     if (round % 10 == 0) made = random_graph::make(round);
     ASSERT_TRUE(made) << made.error().message;
@@ -192,7 +194,7 @@ TEST(Verify, TakesAnythingInItsFields) {
       EXPECT_TRUE(recognised) << recognised.error().message << "\n" << print(graph);
     }
   }
-  EXPECT_GT(refused, 15'000);
+  EXPECT_GT(refused, rounds / 2);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "kiln/dsl/verify.h"
 #include "random/facts.h"
 #include "random/random_kernel.h"
+#include "sampled.h"
 
 namespace kiln::random_kernel {
 namespace {
@@ -27,7 +28,7 @@ uint32_t number_from(const char* variable, uint32_t otherwise) {
   return text ? static_cast<uint32_t>(std::strtoul(text, nullptr, 10)) : otherwise;
 }
 
-uint32_t kernels() { return number_from("KILN_RANDOM_KERNELS", 250); }
+uint32_t kernels() { return number_from("KILN_RANDOM_KERNELS", test::runs_all_cases() ? 250 : 120); }
 uint32_t first_seed() { return number_from("KILN_RANDOM_SEED", 1); }
 
 std::string text_of(const Case& test) { return reproducer(test); }
