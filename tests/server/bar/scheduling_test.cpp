@@ -103,7 +103,7 @@ TEST_F(BarScheduling, Statement12WithFinishLateACompileThatIsNearlyDoneIsKept) {
   std::ofstream(temp_ / "kilnd.toml") << "finish-late = true\n";
   start({"--workers", "1", "--config", temp_ / "kilnd.toml"});
   auto daemon = connect();
-  for (int i = 0; i < 30; ++i) ASSERT_TRUE(daemon->compile(order("sleep", 300, "usual" + std::to_string(i))));
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(daemon->compile(order("sleep", 300, "usual" + std::to_string(i))));
   const double usual = stats()["average_compile_ms"];
   ASSERT_GT(usual, 200);
   auto left_after = [&](const char* what, uint64_t number, const std::string& salt, double ms) {
