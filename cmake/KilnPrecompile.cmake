@@ -36,6 +36,19 @@ function(kiln_optimise_little target)
   endif()
 endfunction()
 
+# kiln_discover_tests(TARGET [WHOLE SUITE…] …): as gtest_discover_tests(), each test by itself, but those of suites that have very many
+# quick ones together, as `SUITE`: starting a process for each would be most of their time.
+function(kiln_discover_tests target)
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "WHOLE")
+  list(TRANSFORM ARG_WHOLE REPLACE "(.+)" "*/\\1.*" OUTPUT_VARIABLE patterns)
+  foreach(suite pattern IN ZIP_LISTS ARG_WHOLE patterns)
+    add_test(NAME ${suite} COMMAND ${target} "--gtest_filter=${pattern}")
+    set_tests_properties(${suite} PROPERTIES FAIL_REGULAR_EXPRESSION "Running 0 tests")
+  endforeach()
+  list(JOIN patterns ":" patterns)
+  gtest_discover_tests(${target} DISCOVERY_TIMEOUT 60 TEST_FILTER "-${patterns}" ${ARG_UNPARSED_ARGUMENTS})
+endfunction()
+
 # kiln_tests(TARGET [COMPUTES] [OWN_HEADERS] [OPTIMISED LIBRARY…]): options of an executable of GoogleTest, which sees the tools of
 # tests/support. COMPUTES: it spends its time in this process, and is optimised a little. What is not optimised brings its slow copies
 # of templates into the rooms' libraries too, which nobody notices in suites that talk with other processes. OPTIMISED names libraries
