@@ -135,7 +135,7 @@ class OpsOnCpu : public testing::TestWithParam<ElementType> {};
 
 TEST_P(OpsOnCpu, OneDimension) {
   const std::vector<std::pair<Shape, Shape>> cases = {{{1}, {}}, {{7}, {}}, {{100}, {}}, {{257}, {130}}, {{33}, {0}}};
-  for (const auto& [shape, bounds] : sampled(cases, 2)) check_ops(GetParam(), shape, bounds, {""});
+  for (const auto& [shape, bounds] : sampled(cases, 1)) check_ops(GetParam(), shape, bounds, {""});
 }
 
 TEST_P(OpsOnCpu, TwoDimensions) {

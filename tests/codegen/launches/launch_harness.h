@@ -22,8 +22,9 @@ struct LaunchTrial {
 
 // Runs the kernel on this machine's CPU (or a CUDA device), in AMD's machine code, and its stages as kernels of their
 // own in the emulator of the lowering for GPUs: all buffers are as the interpreter, which runs the kernel as it was
-// written, leaves them. Artifacts have plans where the kernel has. The first kernel of a test runs everywhere, each
-// further one on one of the targets, and every other one on one of the shapes, by turns (sampled.h).
+// written, leaves them. Artifacts have plans where the kernel has. The first kernel of a test runs on the CPU, on one
+// of AMD's processors and on one of the shapes, each further one on one of the targets, and every other one on one of
+// the shapes, by turns (sampled.h).
 void expect_as_interpreted(const dsl::Kernel& kernel, const LaunchTrial& trial);
 
 // Kernels of one program.
