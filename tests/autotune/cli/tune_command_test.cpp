@@ -329,7 +329,7 @@ std::set<std::string> finished_measurements(const std::string& records) {
 
 // KILN_AUTOTUNE_FULL=1: 50 kills.
 TEST_F(TuneCommand, KilledAnywhereItRepeatsNothing) {
-  const int kills = std::getenv("KILN_AUTOTUNE_FULL") ? 50 : 10;
+  const int kills = std::getenv("KILN_AUTOTUNE_FULL") ? 50 : 6;
   write_text(
       directory_.file("batch.jsonl"),
       R"({"kernel":"how_long.kiln","shapes":[{"n":1},{"n":2},{"n":3},{"n":4},{"n":5},{"n":6},{"n":7},{"n":8}]})");
