@@ -6,6 +6,7 @@
 #include "elementwise/calls.h"
 #include "gpu/analysis/constant_loads.h"
 #include "gpu/analysis/plain_divisions.h"
+#include "gpu/dot/tensor_memory.h"
 #include "gpu/evaluate.h"
 #include "gpu/layout/coalesce.h"
 #include "gpu/lower.h"
@@ -112,11 +113,12 @@ Registers Context::take_pending(ValueId id) {
 void Context::wait_for(ValueId id) {
   const int later = pending_groups(id);
   Registers registers = take_pending(id);
-  define(id, wait_for_products(later, std::move(registers)));
+  define(id, wait_for_products(later, id, std::move(registers)));
 }
 
 // Padding is no register that a product writes.
-Registers Context::wait_for_products(int groups, Registers accumulators) {
+Registers Context::wait_for_products(int groups, ValueId id, Registers accumulators) {
+  if (tensor_memory) return tensor_memory->load(groups, id, std::move(accumulators));
   Registers written;
   for (Value* x : accumulators) {
     if (!llvm::isa<llvm::Constant>(x)) written.push_back(x);
@@ -127,6 +129,10 @@ Registers Context::wait_for_products(int groups, Registers accumulators) {
     if (!llvm::isa<llvm::Constant>(x)) x = *next++;
   }
   return accumulators;
+}
+
+void Context::wait_for_groups(int groups) {
+  tensor_memory ? tensor_memory->wait(groups) : static_cast<void>(target.group_wait(ir, groups, {}));
 }
 
 void Context::wait_for_all() {

@@ -62,6 +62,7 @@ struct OperandPlaces {
 };
 
 class EarlyLoads;
+class TensorMemory;
 
 // A region that is being lowered, and what has been computed of its values.
 struct Scope {
@@ -122,6 +123,7 @@ struct Emission {
   std::map<const Op*, MultiBuffers> multi_buffers = {};  // of loops whose stages producer warps fill
   std::optional<ProgramQueue> queue = {};                // where blocks share one
   std::optional<OperandPlaces> program_operands = {};
+  TensorMemory* tensor_memory = nullptr;            // where products sum up in it
   std::vector<const Op*> checks = {}, prints = {};  // what code names by number
 };
 
@@ -157,8 +159,9 @@ class Context : public ElementContext, public Decisions, public Entry, public Em
   // As they are in the value's home; nobody but another product, or the next iteration, may have them.
   Registers take_pending(ValueId id);
   void wait_for_all();
-  // what accumulators are once so many groups of products at most are under way.
-  Registers wait_for_products(int groups, Registers accumulators);
+  // What accumulators are once so many groups of products at most are under way: those of `id`.
+  Registers wait_for_products(int groups, ValueId id, Registers accumulators);
+  void wait_for_groups(int groups);
   // What a loop says of sums that only its next iteration wants.
   void let_run_on(ValueId id) { may_run_on_.insert(id); }
   bool may_leave_pending(ValueId id) const { return may_run_on_.contains(id); }

@@ -3,6 +3,7 @@
 #include "gpu/control.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "gpu/analysis/deferred_reductions.h"
 #include "gpu/dot/dot_layouts.h"
 #include "gpu/dot/group_dot.h"
+#include "gpu/dot/tensor_memory.h"
 #include "gpu/pipeline/early_loads.h"
 #include "gpu/pipeline/pipelined_dot.h"
 #include "gpu/region.h"
@@ -36,7 +38,7 @@ Result<void> lower_inside(Context& ctx, const dsl::Region& region, llvm::Instruc
 Result<void> end_iteration(Context& ctx, llvm::ArrayRef<ValueId> yielded, const std::vector<Variable>& carried) {
   const int running = ctx.pending_groups();
   auto done = assign(ctx, yielded, carried);
-  if (running > 0) ctx.target.group_wait(ctx.ir, running, {});
+  if (running > 0) ctx.wait_for_groups(running);
   ctx.wait_for_all();
   return done;
 }
@@ -75,6 +77,14 @@ std::vector<size_t> running_on(Context& ctx, const Op& loop) {
     if (ctx.placement.home[yielded[i]] == ctx.placement.home[loop.results[i]]) out.push_back(i);
   }
   return out;
+}
+
+// Where products sum up in tensor memory: what a loop carries into its first one is put there.
+void begin_in_tensor_memory(Context& ctx, const Op& dot, std::array<ValueId, 2> sums, const Variable& carried) {
+  if (!ctx.tensor_memory) return;
+  const DotGroup group = *dot_layouts(ctx.kernel, dot, ctx.target, ctx.block).group;
+  ctx.tensor_memory->store(group, read(ctx, carried));
+  for (ValueId id : sums) ctx.tensor_memory->keep(id, group);
 }
 
 void finish_deferred_reductions(Context& ctx, const Op& loop,
@@ -117,6 +127,8 @@ Result<void> lower_for(Context& ctx, const Op& op) {
   }
   const std::vector<Variable> carried = make_variables(ctx, op.results);
   if (auto done = assign(ctx, llvm::ArrayRef(op.operands).drop_front(3), carried); !done) return done;
+  for (size_t i : run_on)
+    begin_in_tensor_memory(ctx, *ctx.definition[yielded[i]], {arguments[i], op.results[i]}, carried[i]);
   const LoopRange range = range_of(ctx, op);
   std::optional<PipelineStages> stages;
   if (is_staged) {
@@ -161,7 +173,7 @@ Result<void> lower_for(Context& ctx, const Op& op) {
   if (left != after) {
     ir.SetInsertPoint(left);
     if (by_turns) stages->pass_on_right_to_multiply();
-    for (size_t i : run_on) write(ctx, carried[i], ctx.wait_for_products(0, read(ctx, carried[i])));
+    for (size_t i : run_on) write(ctx, carried[i], ctx.wait_for_products(0, op.results[i], read(ctx, carried[i])));
     if (stages) stages->release_last();
     ir.CreateBr(after);
   }

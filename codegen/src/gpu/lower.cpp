@@ -6,6 +6,7 @@
 #include "gpu/analysis/program_operands.h"
 #include "gpu/block/shape.h"
 #include "gpu/context.h"
+#include "gpu/dot/tensor_memory.h"
 #include "gpu/llvm_passes/allocate_shared.h"
 #include "gpu/llvm_passes/insert_barriers.h"
 #include "gpu/pipeline/bulk_store.h"
@@ -300,7 +301,10 @@ Result<Lowered> lower_shaped(const ShapedKernel& shaped, const TargetInfo& targe
   if (block.producers > 0) {
     if (auto begun = begin_producer_warps(ctx, *shaped.copied); !begun) return begun.error();
   }
+  const std::unique_ptr<TensorMemory> tensor_memory = TensorMemory::begin(ctx);
+  ctx.tensor_memory = tensor_memory.get();
   if (auto done = lower_body(ctx, shaped.copied); !done) return done.error();
+  if (tensor_memory) tensor_memory->end();
   ctx.ir.CreateRetVoid();
   SharedPlan shared;
   const SharedFacts facts{*ctx.function, part ? part : ctx.consumer_group, ctx, shared};

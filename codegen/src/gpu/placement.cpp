@@ -350,7 +350,7 @@ class Placer {
     const bool is_first = dot.operands[0] == id;
     if (!is_first && dot.operands[1] != id) return std::nullopt;
     const DotLayouts layouts = dot_layouts(kernel_, dot, target_, block_);
-    if (layouts.group && is_first) return layouts.group->a;
+    if (layouts.group && is_first && layouts.group->instruction.a_from_registers) return layouts.group->a;
     if (!layouts.fragments) return std::nullopt;
     return without_copies_in_registers(is_first ? layouts.fragments->a : layouts.fragments->b).layout;
   }

@@ -11,6 +11,7 @@
 
 #include "elementwise/elementwise.h"
 #include "gpu/block/block_shape.h"
+#include "gpu/dot/tensor_engine.h"
 #include "gpu/layout/conversion.h"
 #include "gpu/pipeline/bulk_engine.h"
 #include "kiln/dsl/ops.h"
@@ -76,13 +77,21 @@ struct GroupOperand {
 };
 struct GroupInstruction {
   int warps = 4, rows = 64, k = 16, max_columns = 256, element_bits = 16;
+  int least_columns = 8;         // of which the columns are a multiple
   bool any_axis_fastest = true;  // else k must run fastest in shared memory
+  bool a_from_registers = true;  // else from shared memory too
   Layout a;                      // of one k step in registers
   std::function<Layout(int columns)> accumulator;
   // acc += a·b over all k steps; `clear`: acc = a·b, and the accumulators are not read.
   std::function<std::vector<Value*>(Builder& ir, const GroupOperand& a, const GroupOperand& rhs, int columns,
                                     llvm::ArrayRef<Value*> accumulators, bool clear)>
       emit;
+  // In place of emit, of instructions that sum up in tensor memory (tensor_engine.h): from this address on. One thread
+  // of the group tells.
+  std::function<void(Builder& ir, const GroupOperand& a, const GroupOperand& rhs, int columns, Value* sums, bool clear,
+                     Value* chosen)>
+      emit_to_tensor_memory;
+  bool sums_in_tensor_memory() const { return emit_to_tensor_memory != nullptr; }
 };
 
 class TargetInfo {
@@ -184,6 +193,8 @@ class TargetInfo {
   virtual void fence(Builder& ir, dsl::MemoryScope scope, Value* predicate) const = 0;
   // Null where there is none.
   virtual const BulkEngine* bulk_engine() const { return nullptr; }
+  // The same; where there is one there is a bulk engine too.
+  virtual const TensorEngine* tensor_engine() const { return nullptr; }
 
   // Bytes behind a common address where accesses by GlobalAccess::offsets end; 0: there are none.
   virtual int64_t offset_reach() const { return 0; }

@@ -123,6 +123,7 @@ class Emitter {
 
 std::optional<GroupInstruction> CudaTargetInfo::group_instruction(ElementType a, ElementType b, ElementType sum,
                                                                   dsl::Precision precision) const {
+  if (target_.units().tensor_memory) return tensor_instruction(a, b, sum, precision, target_.units().tensor_bytes);
   if (!target_.units().group_products) return std::nullopt;
   const std::optional<Form> form = form_of(a, b, precision);
   if (!form || (sum != ElementType::kF32 && sum != ElementType::kI32)) return std::nullopt;

@@ -8,6 +8,7 @@
 #include "nvptx/bulk_engine.h"
 #include "nvptx/elements.h"
 #include "nvptx/target.h"
+#include "nvptx/tensor_engine.h"
 
 namespace kiln::codegen::nvptx {
 
@@ -79,10 +80,14 @@ class CudaTargetInfo : public gpu::TargetInfo {
   bool takes_constraint(llvm::StringRef constraint, llvm::Type* type) const override;
   void fence(llvm::IRBuilder<>& ir, dsl::MemoryScope scope, llvm::Value* predicate) const override;
   const gpu::BulkEngine* bulk_engine() const override { return target_.units().bulk_copies ? &bulk_engine_ : nullptr; }
+  const gpu::TensorEngine* tensor_engine() const override {
+    return target_.units().tensor_memory ? &tensor_engine_ : nullptr;
+  }
 
  private:
   const CudaTarget& target_;
   const CudaBulkEngine bulk_engine_{*target_.gpu};
+  const CudaTensorEngine tensor_engine_;
 };
 
 }  // namespace kiln::codegen::nvptx

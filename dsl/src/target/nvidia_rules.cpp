@@ -10,6 +10,8 @@ const NvidiaUnits& units(const Processor& p) { return p.nvidia->units; }
 bool converts_f8(const Processor& p) { return units(p).f8_conversions; }
 bool multiplies_f8(const Processor& p) { return units(p).f8_products; }
 bool multiplies_groups(const Processor& p) { return units(p).group_products; }
+bool multiplies_in_tensor_memory(const Processor& p) { return units(p).tensor_memory; }
+bool multiplies_bytes_there(const Processor& p) { return units(p).tensor_bytes; }
 bool multiplies_scaled(const Processor& p) { return units(p).block_scales; }
 bool adds_bf16(const Processor& p) { return units(p).adds_vectors; }
 bool has_fast_f64(const Processor& p) { return units(p).fast_f64; }
@@ -102,6 +104,10 @@ constexpr Rule kRules[] = {
     {"cast.f32", "f8e4m3", converts_f8, kEmulated, "cvt.rn.f16x2.e4m3x2", "through f16"},
     {"cast.f32", "f8e5m2", converts_f8, kEmulated, "cvt.rn.f16x2.e5m2x2", "through f16"},
 
+    {"dot.ieee", "i8 u8", multiplies_bytes_there, kNative, "tcgen05.mma.*kind::i8*", ""},
+    {"dot.ieee", "f16 bf16", multiplies_in_tensor_memory, kNative, "tcgen05.mma.*kind::f16*", ""},
+    {"dot.ieee", "f8", multiplies_in_tensor_memory, kNative, "tcgen05.mma.*kind::f8f6f4*", ""},
+    {"dot.tf32", "f32", multiplies_in_tensor_memory, kNative, "tcgen05.mma.*kind::tf32*", ""},
     {"dot.ieee", "i8 u8", multiplies_groups, kNative, "wgmma.mma_async.*32.*8.*8", ""},
     {"dot.ieee", "f16 bf16 f8", multiplies_groups, kNative, "wgmma.mma_async.*", ""},
     {"dot.tf32", "f32", multiplies_groups, kNative, "wgmma.mma_async.*tf32*", ""},

@@ -92,9 +92,10 @@ Operands dot_operands(OpCode op, ElementType element) {
   const ElementType sum = dsl::is_int(element)           ? ElementType::kI32
                           : element == ElementType::kF64 ? element
                                                          : ElementType::kF32;
-  const int64_t side = element == ElementType::kF64 ? kProduct / 2 : kProduct;  // all have so much shared memory
-  const std::vector<Expr> square = {side, side};
-  return {tile_type(element, square), tile_type(element, square), tile_type(sum, square)};
+  // All have so much shared memory. As many rows as the largest instruction multiplies.
+  const int64_t side = element == ElementType::kF64 ? kProduct / 2 : kProduct;
+  const int64_t rows = element == ElementType::kF64 ? side : 2 * kProduct;
+  return {tile_type(element, {rows, side}), tile_type(element, {side, side}), tile_type(sum, {rows, side})};
 }
 
 Operands control_operands(OpCode op, ElementType element) {

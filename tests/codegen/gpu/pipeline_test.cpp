@@ -3,6 +3,7 @@
 #include "cuda_device.h"
 #include "differential.h"
 #include "kiln/dsl/kernels.h"
+#include "nvptx/aligned_facts.h"
 #include "sampled.h"
 
 namespace kiln::test {
@@ -11,16 +12,6 @@ namespace {
 namespace lang = dsl::lang;
 using dsl::ElementType;
 using dsl::ParamFact;
-
-dsl::Facts aligned(const dsl::Kernel& kernel) {
-  dsl::Facts out;
-  for (const dsl::Param& param : kernel.params) {
-    out.push_back(param.type.pointer                  ? ParamFact::kAlign16
-                  : dsl::is_float(param.type.element) ? ParamFact::kNone
-                                                      : ParamFact::kMultiple16);
-  }
-  return out;
-}
 
 struct Shape {
   const char* target;
@@ -86,7 +77,7 @@ void multiply_by(const dsl::Kernel& kernel, const dsl::ConstexprValues& config, 
                                          int_scalar(kM),
                                          int_scalar(kN),
                                          int_scalar(kK)};
-  expect_agreement(kernel, config, with_facts ? aligned(kernel) : dsl::Facts(), arguments, 2, match);
+  expect_agreement(kernel, config, with_facts ? aligned_facts(kernel) : dsl::Facts(), arguments, 2, match);
 }
 
 // A product whose extents are multiples of no more than 16.
@@ -130,7 +121,7 @@ TEST(GpuPipelines, ConsumerGroupsAlternateInManyPrograms) {
       const dsl::Kernel& kernel = is_biased ? biased : plain;
       std::vector<TestArgument> arguments = {a, b, c, rows, columns, inner};
       if (is_biased) arguments.insert(arguments.begin() + 2, bias);
-      expect_agreement(kernel, blocks, aligned(kernel), arguments, is_biased ? 3 : 2, {2e-2, 1e-1},
+      expect_agreement(kernel, blocks, aligned_facts(kernel), arguments, is_biased ? 3 : 2, {2e-2, 1e-1},
                        sampled(consumer_groups, 1));
     }
   }
@@ -195,7 +186,7 @@ TEST(GpuPipelines, ProductsOfWidenedWeights) {
                                            int_scalar(kN),
                                            int_scalar(kK)};
     if (in_lines) arguments.push_back(int_scalar(kLine));
-    expect_agreement(kernel, config, aligned(kernel), arguments, 3, {2e-2, 1e-1});
+    expect_agreement(kernel, config, aligned_facts(kernel), arguments, 3, {2e-2, 1e-1});
   };
   const dsl::ConstexprValues config = {{"BM", 32}, {"BN", 64}, {"BK", 32}};
   check(*lang::kernels::matmul_w8<lang::bf16>().ir(), random_buffer(ElementType::kI8, kN * kK, 2, false),
@@ -307,7 +298,7 @@ void attend(int64_t width, int64_t keys) {
                                            int_scalar(kHeads),
                                            int_scalar(kSeq),
                                            scalar_bits(std::bit_cast<uint32_t>(0.125F))};
-    dsl::Facts facts = aligned(kernel);
+    dsl::Facts facts = aligned_facts(kernel);
     for (size_t i : {5, 6, 7}) facts[i] = ParamFact::kNone;
     // By one group of warps, and by two that may drift apart.
     const int64_t groups = causal + 1;
@@ -345,7 +336,7 @@ TEST(GpuPipelines, AttentionOfPersistentBlocks) {
             int_scalar(kSeq),
             scalar_bits(std::bit_cast<uint32_t>(0.125F))};
   };
-  dsl::Facts facts = aligned(kernel);
+  dsl::Facts facts = aligned_facts(kernel);
   for (size_t i : {6, 7, 8}) facts[i] = ParamFact::kNone;
   const std::vector<Shape> blocks =
       on_cuda() ? std::vector<Shape>{{"", 2, 4, 2}, {"", 3, 4, 2}}
@@ -417,15 +408,15 @@ TEST(GpuPipelines, OnlyBulkCopiesHaveWarpsOfTheirOwn) {
     const auto artifact = compile(kernel, config, facts, target);
     return artifact ? artifact->metadata.device->threads.value_or(0) : 0;
   };
-  EXPECT_EQ(threads(aligned(kernel), "gpu:warps=4,groups=1,copying=1"), 5 * 32);
-  EXPECT_EQ(threads(aligned(kernel), "gpu:warps=4,groups=1,copying=0"), 4 * 32);
+  EXPECT_EQ(threads(aligned_facts(kernel), "gpu:warps=4,groups=1,copying=1"), 5 * 32);
+  EXPECT_EQ(threads(aligned_facts(kernel), "gpu:warps=4,groups=1,copying=0"), 4 * 32);
   EXPECT_EQ(threads({}, "gpu:warps=4,groups=1,copying=1"), 4 * 32);
 }
 
 TEST(GpuPipelines, TilesThatAreNoPowersOfTwoAreCopiedInBulk) {
   if (on_cuda()) GTEST_SKIP() << "the same on the emulator";
   const auto threads = [&](const dsl::Kernel& kernel, const dsl::ConstexprValues& config) {
-    const auto artifact = compile(kernel, config, aligned(kernel), "gpu:warps=4,groups=1,copying=1");
+    const auto artifact = compile(kernel, config, aligned_facts(kernel), "gpu:warps=4,groups=1,copying=1");
     return artifact ? artifact->metadata.device->threads.value_or(0) : 0;
   };
   const dsl::Kernel matmul = *lang::kernels::matmul<lang::f16>().ir();

@@ -9,7 +9,9 @@ namespace kiln::test {
 inline dsl::Facts aligned_facts(const dsl::Kernel& kernel) {
   dsl::Facts out;
   for (const dsl::Param& param : kernel.params) {
-    out.push_back(param.type.pointer ? dsl::ParamFact::kAlign16 : dsl::ParamFact::kMultiple16);
+    out.push_back(param.type.pointer                  ? dsl::ParamFact::kAlign16
+                  : dsl::is_float(param.type.element) ? dsl::ParamFact::kNone
+                                                      : dsl::ParamFact::kMultiple16);
   }
   return out;
 }

@@ -1,12 +1,14 @@
 #include "gpu/dot/dot_layouts.h"
 
 #include <bit>
+#include <map>
 
 #include "gpu/analysis/dot_chain.h"
 #include "gpu/dot/multiply_add.h"
 #include "gpu/layout/algebra.h"
 #include "gpu/layout/coalesce.h"
 #include "gpu/shared/shared_panels.h"
+#include "kiln/dsl/uses.h"
 #include "kiln/dsl/walk.h"
 
 namespace kiln::codegen::gpu {
@@ -160,12 +162,12 @@ DotLayouts layouts_of(const ElementContext& context, const DotTypes& types, cons
 // group.
 std::optional<DotLayouts> by_group(const GroupInstruction& instruction, const std::vector<int64_t>& a,
                                    const std::vector<int64_t>& sum, int64_t inner, int warps) {
-  constexpr int64_t kLeastColumns = 8;
-  if (warps % instruction.warps != 0 || sum[0] < instruction.rows || sum[1] < kLeastColumns || a[1] < instruction.k) {
+  const int64_t least = instruction.least_columns;
+  if (warps % instruction.warps != 0 || sum[0] < instruction.rows || sum[1] < least || a[1] < instruction.k) {
     return std::nullopt;
   }
   const int64_t count = warps / instruction.warps, m = sum[0] / instruction.rows;
-  const int64_t m_groups = std::min(count, m), n_groups = std::min(count / m_groups, sum[1] / kLeastColumns);
+  const int64_t m_groups = std::min(count, m), n_groups = std::min(count / m_groups, sum[1] / least);
   const int64_t idle = count / (m_groups * n_groups);
   DotGroup out{instruction, {}};
   out.columns = static_cast<int>(std::min<int64_t>(instruction.max_columns, sum[1] / n_groups));
@@ -174,6 +176,7 @@ std::optional<DotLayouts> by_group(const GroupInstruction& instruction, const st
   out.n = n / n_groups;
   out.k = (inner + instruction.k - 1) / instruction.k;
   out.padded_k = a[1] / instruction.k;
+  if (instruction.sums_in_tensor_memory()) out.all_columns = count * out.m * out.n * out.columns;
   const Layout accumulators = from_steps({m, n}, {{Dim::kRegister, 1, log2_of(out.n)},
                                                   {Dim::kRegister, 0, log2_of(out.m)},
                                                   {Dim::kWarp, 1, log2_of(n_groups)},
@@ -211,7 +214,61 @@ bool fits_panels(const dsl::Type& operand) {
   return shared_panels_of(operand, 0).has_value() || shared_panels_of(operand, 1).has_value();
 }
 
+// By group, where the product's types and tiles let it be.
+std::optional<DotLayouts> group_layouts(const dsl::Kernel& kernel, const dsl::Op& dot, const TargetInfo& target,
+                                        const BlockShape& block) {
+  if (dot.code != dsl::OpCode::kDot) return std::nullopt;
+  const dsl::Type &a = kernel.type(dot.operands[0]), &b = kernel.type(dot.operands[1]);
+  const dsl::Type& sum = kernel.type(dot.operands[2]);
+  if (sum.rank() != 2 || !fits_panels(a) || !fits_panels(b)) return std::nullopt;
+  const DotTypes types = types_of(kernel, dot);
+  const auto group = target.group_instruction(types.a, types.b, types.sum, types.precision);
+  if (!group) return std::nullopt;
+  return by_group(*group, padded_shape(a), padded_shape(sum), dsl::concrete_shape(a).back(), block.warps);
+}
+
+// Which columns of tensor memory a kernel's products have. In program order, as long as there are some: a product that
+// comes too late multiplies otherwise. One that goes on with the sums of another has the same.
+class TensorColumns {
+ public:
+  TensorColumns(const dsl::Kernel& kernel, const TargetInfo& target, const BlockShape& block)
+      : most_(TensorEngine::kColumns / block.consumer_groups), definition_(kernel.values.size()) {
+    if (!target.tensor_engine()) return;
+    const std::vector<uint32_t> uses = dsl::count_uses(kernel);
+    dsl::for_each_op(kernel, [&](const dsl::Op& op) {
+      const auto layouts = group_layouts(kernel, op, target, block);
+      if (!layouts || !layouts->group->instruction.sums_in_tensor_memory()) return;
+      const int64_t columns = layouts->group->all_columns;
+      const dsl::Op* before = definition_[op.operands[2]];
+      definition_[op.results[0]] = &op;
+      const auto found = before && uses[op.operands[2]] == 1 ? first_.find(before) : first_.end();
+      if (found != first_.end() && found->second.second == columns) {
+        first_[&op] = found->second;
+      } else if (used_ + columns <= most_) {
+        first_[&op] = {used_, columns};
+        used_ += columns;
+      }
+    });
+  }
+
+  std::optional<int64_t> first(const dsl::Op& dot) const {
+    const auto found = first_.find(&dot);
+    return found == first_.end() ? std::nullopt : std::optional(found->second.first);
+  }
+  int64_t used() const { return used_; }
+
+ private:
+  const int64_t most_;
+  std::vector<const dsl::Op*> definition_;
+  std::map<const dsl::Op*, std::pair<int64_t, int64_t>> first_;  // and how many
+  int64_t used_ = 0;
+};
+
 }  // namespace
+
+int64_t tensor_columns(const dsl::Kernel& kernel, const TargetInfo& target, const BlockShape& block) {
+  return TensorColumns(kernel, target, block).used();
+}
 
 bool multiplies_packed(const dsl::Kernel& kernel, const TargetInfo& target) {
   bool any = false, all = true;
@@ -236,11 +293,12 @@ DotLayouts dot_layouts(const dsl::Kernel& kernel, const dsl::Op& dot, const Targ
   const ElementContext context{kernel, "", target.math(), true, false, target.small_floats()};
   const DotTypes types =
       scaled ? DotTypes{a.element, b.element, sum.element, dsl::Precision::kIeee} : types_of(kernel, dot);
-  if (!scaled && sum.rank() == 2 && fits_panels(a) && fits_panels(b)) {
-    const auto group = target.group_instruction(types.a, types.b, types.sum, types.precision);
-    const int64_t inner = dsl::concrete_shape(a).back();
-    auto layouts = group ? by_group(*group, padded_shape(a), padded_shape(sum), inner, block.warps) : std::nullopt;
-    if (layouts) return *layouts;
+  if (auto layouts = group_layouts(kernel, dot, target, block)) {
+    if (!layouts->group->instruction.sums_in_tensor_memory()) return *layouts;
+    if (const auto first = TensorColumns(kernel, target, block).first(dot)) {
+      layouts->group->first_column = *first;
+      return *layouts;
+    }
   }
   const Neighbours neighbours = scaled ? Neighbours() : neighbours_of(kernel, context, dot, target);
   return layouts_of(context, types, padded_shape(a), padded_shape(sum),

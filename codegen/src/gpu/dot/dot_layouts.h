@@ -35,6 +35,9 @@ struct DotGroup {
   int columns = 0;  // of a fragment
   int64_t m = 1, n = 1;
   int64_t k = 1, padded_k = 1;  // steps, and those that A's layout has
+  // Of sums in tensor memory: where in the kernel's columns those of the first group of warps begin, and how many all
+  // groups have.
+  int64_t first_column = 0, all_columns = 0;
 };
 
 struct DotLayouts {
@@ -45,6 +48,9 @@ struct DotLayouts {
 
 // Whether the target multiplies all packed e2m1 of a kernel as they are, and there are some.
 bool multiplies_packed(const dsl::Kernel& kernel, const TargetInfo& target);
+
+// The columns of tensor memory that sums of a kernel's products take in a program.
+int64_t tensor_columns(const dsl::Kernel& kernel, const TargetInfo& target, const BlockShape& block);
 
 // Of a dot or a dot_scaled, whose operands are f8 by then, or all multiplied packed.
 DotLayouts dot_layouts(const dsl::Kernel& kernel, const dsl::Op& dot, const TargetInfo& target,

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 
+#include "gpu/dot/tensor_memory.h"
 #include "gpu/layout/algebra.h"
 #include "gpu/layout/conversion.h"
 #include "gpu/shared/shared_access.h"
@@ -44,6 +45,7 @@ View view_of(const Context& ctx, ValueId id) {
 
 bool takes_a_from_registers(Context& ctx, const Op& dot) {
   const DotLayouts layouts = dot_layouts(ctx.kernel, dot, ctx.target, ctx.block);
+  if (!layouts.group->instruction.a_from_registers) return false;
   const ValueId id = dot.operands[0];
   const View view = view_of(ctx, id);
   if (const SharedTile* tile = ctx.shared(view.source)) {
@@ -95,7 +97,11 @@ bool is_from_product(Context& ctx, const dsl::Region& body, ValueId id) {
 class GroupDot {
  public:
   GroupDot(Context& ctx, const Op& op, const DotLayouts& layouts)
-      : ctx_(ctx), op_(op), accumulator_(layouts.accumulator), all_(*layouts.group) {}
+      : ctx_(ctx),
+        op_(op),
+        accumulator_(layouts.accumulator),
+        all_(*layouts.group),
+        padding_(ctx.padding(layouts.accumulator, ctx.type(op.results[0]))) {}
 
   Result<void> lower() {
     const ValueId result = op_.results[0];
@@ -104,6 +110,7 @@ class GroupDot {
     if (runs_on && (is_read_by_threads() || is_made_anew())) return lower_by_halves();
     auto a = a_operand(), rhs = operand(1);
     if (!a || !rhs) return (a ? rhs : a).error();
+    if (all_.instruction.sums_in_tensor_memory()) return lower_in_tensor_memory(*a, *rhs, clear, runs_on);
     auto accumulators = accumulators_so_far();
     if (!accumulators) return accumulators.error();
     // A barrier in front of the second mark would take the first one for read.
@@ -113,13 +120,46 @@ class GroupDot {
       ctx_.define(result, std::move(*accumulators));
       ctx_.add_pending(result);
     } else {
-      ctx_.define(result, ctx_.wait_for_products(0, std::move(*accumulators)));
+      ctx_.define(result, ctx_.wait_for_products(0, result, std::move(*accumulators)));
       touch_operands();
     }
     return {};
   }
 
  private:
+  // One thread of a group of warps tells of all fragments. Sums of the last product, if nobody has had them, are there.
+  Result<void> lower_in_tensor_memory(const GroupOperand& a, const GroupOperand& rhs, bool clear, bool runs_on) {
+    TensorMemory& memory = *ctx_.tensor_memory;
+    const ValueId result = op_.results[0], sum = op_.operands[2];
+    if (memory.are_in_place(sum, all_)) {
+      static_cast<void>(ctx_.take_pending(sum));
+    } else if (!clear) {
+      auto sums = ctx_.get(sum, accumulator_);
+      if (!sums) return sums.error();
+      memory.store(all_, *sums);
+    }
+    memory.begin_products(ctx_.pending_groups());
+    for (int again = 0; again < 2; ++again) touch_operands();
+    Registers stand_ins = memory.stand_ins(ctx_.type(result), accumulator_);
+    const size_t size = stand_ins.size() / static_cast<size_t>(all_.m * all_.n);
+    for (int64_t fragment = 0; fragment < all_.m * all_.n; ++fragment) {
+      const size_t first = static_cast<size_t>(fragment) * size;
+      const size_t there = clear_padding(padding_, llvm::MutableArrayRef<Value*>(stand_ins).slice(first, size), first);
+      if (there == 0) continue;
+      all_.instruction.emit_to_tensor_memory(ctx_.ir, at_fragment(a, 0, first, fragment / all_.n),
+                                             at_fragment(rhs, 1, first, fragment % all_.n), static_cast<int>(there),
+                                             memory.address(all_, fragment), clear, memory.chosen());
+    }
+    memory.commit();
+    memory.keep(result, all_);
+    ctx_.define(result, std::move(stand_ins));
+    ctx_.add_pending(result);
+    if (runs_on) return {};
+    auto ended = ctx_.get(result);
+    touch_operands();
+    return ended ? Result<void>() : ended.error();
+  }
+
   Result<Registers> accumulators_so_far() {
     const ValueId sum = op_.operands[2];
     return ctx_.is_pending(sum) ? Result<Registers>(ctx_.take_pending(sum)) : ctx_.get(sum, accumulator_);
@@ -128,14 +168,13 @@ class GroupDot {
   void multiply_all(const GroupOperand& a, const GroupOperand& rhs, Registers& accumulators, bool clear) {
     ctx_.target.group_fence(ctx_.ir);
     const size_t size = accumulators.size() / static_cast<size_t>(all_.m * all_.n);
-    const std::vector<bool> padding = ctx_.padding(accumulator_, ctx_.type(op_.results[0]));
     for (int64_t m = 0; m < all_.m; ++m) {
       // The next rows of A are put together in registers while the first are multiplied.
       if (m > 0 && !a.registers.empty()) ctx_.target.group_fence(ctx_.ir);
       for (int64_t n = 0; n < all_.n; ++n) {
         const size_t first = static_cast<size_t>(m * all_.n + n) * size;
         const auto fragment = llvm::MutableArrayRef<Value*>(accumulators).slice(first, size);
-        const size_t there = clear_padding(padding, fragment, first);
+        const size_t there = clear_padding(padding_, fragment, first);
         if (there == 0) continue;
         const auto next = all_.instruction.emit(ctx_.ir, at_fragment(a, 0, first, m), at_fragment(rhs, 1, first, n),
                                                 all_.columns * static_cast<int>(there) / static_cast<int>(size),
@@ -343,6 +382,7 @@ class GroupDot {
   const Op& op_;
   const Layout& accumulator_;
   const DotGroup& all_;
+  const std::vector<bool> padding_;
   std::array<std::optional<SharedTile>, 2> tiles_;
   std::array<Columns, 2> offsets_;  // from an element of an operand, packed as it is seen, to its offset
   std::array<int, 2> axis_offset_{};

@@ -2,10 +2,10 @@
 //
 // Sources. NVIDIA: the ISA manual, "Matrix Fragments for mma.m16n8k16 with floating point type" and its siblings for
 // k8, k32 and m8n8k4 of f64, "Selecting the Scale Factors" of the
-// block scaled mma, and "Register Fragments and Shared Memory Matrix Layouts" of wgmma. AMD: the formulas of
-// AMD's matrix instruction calculator (CDNA1-3, RDNA3, RDNA4), the same as in the ISA manuals; of CDNA 4's f8 and
-// scales the tables in AMD's Composable Kernel (test/mx_mfma_op); of gfx1250 Triton's
-// layouts (LinearLayoutConversions.cpp) and AMD's emulator rocjitsu (mma/layout.h in ROCm/rocm-systems), which agree.
+// block scaled mma, "Register Fragments and Shared Memory Matrix Layouts" of wgmma, and "Tensor Memory" of tcgen05.
+// AMD: the formulas of AMD's matrix instruction calculator (CDNA1-3, RDNA3, RDNA4), the same as in the ISA manuals; of
+// CDNA 4's f8 and scales the tables in AMD's Composable Kernel (test/mx_mfma_op); of gfx1250 Triton's layouts
+// (LinearLayoutConversions.cpp) and AMD's emulator rocjitsu (mma/layout.h in ROCm/rocm-systems), which agree.
 #include "gpu/layout/fragments.h"
 
 #include <bit>
@@ -74,6 +74,10 @@ Layout wgmma_accumulator(int n) {
 
 // Each warp has the fragment of an mma of its sixteen rows.
 Layout wgmma_a(int element_bits) { return product(mma_a(element_bits), identity(2, kRow, kWarp, 4)); }
+
+Layout tcgen05_rows(int columns) {
+  return from_steps({128, columns}, {{kReg, kColumn, log2_of(columns)}, {kLane, kRow, 5}, {kWarp, kRow, 2}});
+}
 
 Layout mfma_a(int m, int k) {
   const int per_lane = m * k / 64;

@@ -27,6 +27,8 @@ Layout mma_f64_accumulator();
 // wgmma m64nN: N a power of two from 8 to 256; A from registers where it is not in shared memory.
 Layout wgmma_accumulator(int n);
 Layout wgmma_a(int element_bits);
+// tcgen05 of 128 rows: a thread has a row, of the accumulators all columns.
+Layout tcgen05_rows(int columns);
 
 // AMD MFMA m×m×k of one block, m 16 or 32, 64 lanes.
 Layout mfma_a(int m, int k);

@@ -8,6 +8,7 @@
 #include "gpu/address/address.h"
 #include "gpu/address/register_groups.h"
 #include "gpu/analysis/all_threads.h"
+#include "gpu/dot/tensor_memory.h"
 #include "kiln/abi/failure_record.h"
 
 namespace kiln::codegen::gpu {
@@ -58,6 +59,7 @@ void end_if_any(Context& ctx, const Op& op, const dsl::Type& type, const Layout&
   ir.CreateCondBr(ir.CreateICmpNE(first, none), fail, pass,
                   llvm::MDBuilder(ir.getContext()).createUnlikelyBranchWeights());
   ir.SetInsertPoint(fail);
+  if (ctx.tensor_memory) ctx.tensor_memory->end();
   write_record(ctx, failing, lane, index, both(ir, ir.CreateICmpEQ(lane, first), is_first_copy(ctx, layout)));
   ir.CreateRetVoid();
   ir.SetInsertPoint(pass);

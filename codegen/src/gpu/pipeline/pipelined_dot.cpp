@@ -151,7 +151,8 @@ class PipelinedDotLoop {
     stages_.define();
     ctx_.let_run_on(result());
     auto accumulators = second_product();
-    if (accumulators) write(ctx_, carried_[pipelined_.carried], ctx_.wait_for_products(0, std::move(*accumulators)));
+    if (accumulators)
+      write(ctx_, carried_[pipelined_.carried], ctx_.wait_for_products(0, result(), std::move(*accumulators)));
     stages_.touch();
     stages_.release_last();
     ctx_.leave();

@@ -26,6 +26,8 @@ struct NvidiaUnits {
   bool shares_loads = false;     // blocks of a cluster load for each other (multicast)
   bool moves_registers = false;  // from one group of four warps to another (setmaxnreg)
   bool group_products = false;   // wgmma
+  bool tensor_memory = false;    // tcgen05: products that sum up there
+  bool tensor_bytes = false;     // of bytes too
   bool block_scales = false;     // mma.sync multiplies f8, f6 and f4 by scales of 32 neighbours
   bool fast_f64 = false;         // arithmetic of f64 at half the rate of f32, not a thirty-second or less
   // What loads of a multiprocessor have to be under way for memory to be busy: its share of the bandwidth for somewhat
@@ -54,7 +56,8 @@ inline constexpr NvidiaUnits kUnitsOf90{.f8_conversions = true,
 inline constexpr NvidiaUnits kUnitsOf90a =
     kUnitsOf90.with(&NvidiaUnits::moves_registers).with(&NvidiaUnits::group_products);
 inline constexpr NvidiaUnits kUnitsOf100 = kUnitsOf90;
-inline constexpr NvidiaUnits kUnitsOf100a = kUnitsOf100.with(&NvidiaUnits::moves_registers);
+inline constexpr NvidiaUnits kUnitsOf100a =
+    kUnitsOf100.with(&NvidiaUnits::moves_registers).with(&NvidiaUnits::tensor_memory).with(&NvidiaUnits::tensor_bytes);
 inline constexpr NvidiaUnits kUnitsOf103{.f8_conversions = true,
                                          .bulk_copies = true,
                                          .stores_matrices = true,
@@ -62,7 +65,8 @@ inline constexpr NvidiaUnits kUnitsOf103{.f8_conversions = true,
                                          .waits_for_grids = true,
                                          .shares_loads = true,
                                          .kib_under_way = 48};
-inline constexpr NvidiaUnits kUnitsOf103a = kUnitsOf103.with(&NvidiaUnits::moves_registers);
+inline constexpr NvidiaUnits kUnitsOf103a =
+    kUnitsOf103.with(&NvidiaUnits::moves_registers).with(&NvidiaUnits::tensor_memory);
 // ptxas makes a multicast of several copies there. Memory is GDDR7.
 inline constexpr NvidiaUnits kUnitsOf120{.f8_conversions = true,
                                          .f8_products = true,

@@ -66,7 +66,7 @@ Result<void> Block::run(const Program& program, ThreadOrder order) {
   }
   const bool ended = std::ranges::all_of(waiting_, [](const Waiting& t) { return t.state == Waiting::State::kEnded; });
   if (!ended) return internal_error("threads wait for ever: " + describe_waiting());
-  const std::string unfinished = bulk_.finish();
+  const std::string unfinished = bulk_.finish() + tensor_.finish();
   return unfinished.empty() ? Result<void>() : internal_error(unfinished);
 }
 

@@ -13,6 +13,7 @@
 #include "fiber.h"
 #include "kiln/dsl/result.h"
 #include "races.h"
+#include "tensor_memory.h"
 
 namespace kiln::test {
 
@@ -103,6 +104,9 @@ class Block {
   void wait_for_transaction(Thread& thread, int site) { wait(thread, Waiting::State::kAtTransaction, site); }
   void wake_from_transactions();
   BulkCopies& bulk() { return bulk_; }
+  EmulatedTensorMemory& tensor() { return tensor_; }
+  // A number that grows with each barrier that the thread's program passes.
+  uint64_t epoch_of(const Thread& thread) { return epoch(thread); }
   // Whether a global access is inside a buffer and aligned; else an error, and no return.
   void check_global(Thread& thread, const void* pointer, size_t bytes, const char* what);
   // Whether barriers order an access that check_global lets through; of a write when its bytes are there.
@@ -134,6 +138,7 @@ class Block {
   std::unique_ptr<std::byte[], void (*)(void*)> shared_;
   Races shared_races_;
   BulkCopies bulk_{*this};
+  EmulatedTensorMemory tensor_{*this};
   // Of a thread's program: a number that no other time between two barriers of any program has.
   uint64_t& epoch(const Thread& thread) { return epochs_[static_cast<size_t>(thread.number / program_threads())]; }
   int program_threads() const { return code_.threads / code_.programs; }

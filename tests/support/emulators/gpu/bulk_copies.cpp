@@ -1,6 +1,7 @@
 #include "bulk_copies.h"
 
 #include <cstring>
+#include <utility>
 
 #include "block.h"
 
@@ -27,7 +28,7 @@ int64_t EmulatedTensorMap::box_bytes() const {
 // ---- transaction barriers ----
 
 void BulkCopies::init_barrier(const void* barrier, int arrivals) {
-  barriers_[barrier] = {arrivals, arrivals, 0, 0, {}};
+  barriers_[barrier] = {arrivals, arrivals, 0, 0, {}, {}};
 }
 
 BulkCopies::Barrier& BulkCopies::find(Thread& thread, const void* barrier) {
@@ -42,6 +43,13 @@ void BulkCopies::arrive(Thread& thread, const void* barrier, int64_t announced_b
   --it.missing;
   it.announced += announced_bytes;
   block_.wake_from_transactions();
+}
+
+void BulkCopies::arrive_when(Thread& thread, const void* barrier, std::function<void()> done) {
+  Barrier& it = find(thread, barrier);
+  if (it.missing == 0) block_.fail(thread, "a barrier arrives again before its phase has ended");
+  it.done.push_back(std::move(done));
+  arrive(thread, barrier, 0);
 }
 
 void BulkCopies::wait(Thread& thread, const void* barrier, uint32_t parity, int site) {
@@ -59,7 +67,8 @@ void BulkCopies::try_to_complete(Thread& thread, Barrier& barrier) {
   if (barrier.missing != 0 || bytes < barrier.announced) return;
   if (bytes > barrier.announced) block_.fail(thread, "bulk loads of more bytes than were announced");
   for (const Copy& copy : barrier.loads) perform(thread, copy, true);
-  barrier = {barrier.arrivals, barrier.arrivals, 0, barrier.phase + 1, {}};
+  for (const auto& done : std::exchange(barrier.done, {})) done();
+  barrier = {barrier.arrivals, barrier.arrivals, 0, barrier.phase + 1, {}, {}};
   block_.wake_from_transactions();
 }
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -36,6 +37,9 @@ class BulkCopies {
   void init_barrier(const void* barrier, int arrivals);
   void arrive(Thread& thread, const void* barrier, int64_t announced_bytes);
   void wait(Thread& thread, const void* barrier, uint32_t parity, int site);
+  // Arrives once this is done, which is when the phase ends.
+  void arrive_when(Thread& thread, const void* barrier, std::function<void()> done);
+  void end_phase_if_complete(Thread& thread, const void* barrier) { try_to_complete(thread, find(thread, barrier)); }
   void load(Thread& thread, const EmulatedTensorMap& map, const Coordinates& at, std::byte* shared,
             const void* barrier);
 
@@ -57,6 +61,7 @@ class BulkCopies {
     int64_t announced = 0;
     uint32_t phase = 0;
     std::vector<Copy> loads;
+    std::vector<std::function<void()>> done;
   };
   struct Stores {
     std::vector<Copy> open;

@@ -19,6 +19,7 @@ void host_arrive(Thread* thread, const void* barrier, int64_t bytes, uint32_t ch
 
 void host_wait(Thread* thread, int site, const void* barrier, uint32_t parity) {
   thread->block->bulk().wait(*thread, barrier, parity, site);
+  thread->block->tensor().see(*thread, barrier);
 }
 
 // Of so many neighbours: all, the program's, or a consumer group's.

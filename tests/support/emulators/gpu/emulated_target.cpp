@@ -255,6 +255,8 @@ std::optional<codegen::gpu::ScaledInstruction> EmulatedTarget::scaled_instructio
 std::optional<codegen::gpu::GroupInstruction> EmulatedTarget::group_instruction(dsl::ElementType a, dsl::ElementType b,
                                                                                 dsl::ElementType sum,
                                                                                 dsl::Precision precision) const {
+  if (like_ && like_->units.tensor_memory)
+    return find_tensor_instruction(a, b, sum, precision, like_->units.tensor_bytes);
   if (!groups_) return std::nullopt;
   return find_group_instruction(a, b, sum, precision, [this] { return ++sites_; });
 }

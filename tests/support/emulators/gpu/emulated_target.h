@@ -6,6 +6,7 @@
 #include "bulk_engine.h"
 #include "gpu/target_info.h"
 #include "kiln/target/gpu.h"
+#include "tensor_engine.h"
 
 namespace kiln::test {
 
@@ -71,6 +72,9 @@ class EmulatedTarget : public codegen::gpu::TargetInfo {
   const codegen::gpu::BulkEngine* bulk_engine() const override {
     return like_ == nullptr || like_->units.bulk_copies ? &bulk_engine_ : nullptr;
   }
+  const codegen::gpu::TensorEngine* tensor_engine() const override {
+    return like_ != nullptr && like_->units.tensor_memory ? &tensor_engine_ : nullptr;
+  }
 
   // The two parameters that a kernel has behind those of its own.
   static Value* thread_of(llvm::Function& kernel) { return kernel.getArg(kernel.arg_size() - 2); }
@@ -92,6 +96,7 @@ class EmulatedTarget : public codegen::gpu::TargetInfo {
   const bool groups_;
   const target::NvidiaGpu* const like_;
   const EmulatedBulkEngine bulk_engine_{like_ == nullptr || like_->units.moves_registers};
+  const EmulatedTensorEngine tensor_engine_;
   mutable int sites_ = 0;
 };
 

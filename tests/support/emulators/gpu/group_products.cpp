@@ -32,7 +32,8 @@ struct GroupProduct {
   size_t left_registers = 0;  // of all steps
 };
 
-// In shared memory, element (i, k) of a step, i along the axis that is not k.
+}  // namespace
+
 const std::byte* element_address(const GroupOperand& operand, const std::byte* start, size_t step, int i, int k,
                                  int bytes) {
   const int64_t line = operand.swizzle_bytes, width = line / bytes;
@@ -43,6 +44,8 @@ const std::byte* element_address(const GroupOperand& operand, const std::byte* s
   address ^= (address >> 7 & static_cast<uintptr_t>(line / 16 - 1)) << 4;
   return reinterpret_cast<const std::byte*>(address);
 }
+
+namespace {
 
 // What one warp computes: its sixteen rows.
 class WarpProduct {
