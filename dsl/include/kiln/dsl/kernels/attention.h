@@ -36,6 +36,13 @@ ConstexprValues hopper_attention_blocks() {
   return {{"BM", 64}, {"BN", 64}, {"num_warps", 4}, {"num_stages", 2}};
 }
 
+// Rows of 128 are what tcgen05 multiplies; a thread has a whole one.
+template <class T>
+ConstexprValues tensor_memory_attention_blocks() {
+  if (std::is_same_v<T, f32>) return {};
+  return {{"BM", 128}, {"BN", 64}, {"num_warps", 4}, {"num_stages", 2}};
+}
+
 // What attend_block leaves to be said of a block of queries: where the row of its head is, and of each query its
 // position, the maximum of its products and the sum of its weights.
 struct AttendedBlock {
@@ -186,7 +193,9 @@ Def attention_hints(Def def) {
       .defaults("amd:gfx1100", rdna_attention_blocks<T>())
       .defaults("amd:gfx1200", rdna_attention_blocks<T>())
       .defaults("cuda", attention_blocks<T>())
-      .defaults("cuda:sm_90a", hopper_attention_blocks<T>());
+      .defaults("cuda:sm_90a", hopper_attention_blocks<T>())
+      .defaults("cuda:sm_100a", tensor_memory_attention_blocks<T>())
+      .defaults("cuda:sm_103a", tensor_memory_attention_blocks<T>());
 }
 
 // out[b, h] = softmax(scale · q[b, h]·k[b, g]ᵀ) · v[b, g] with g = h / (heads/kv_heads). q and out are [batch, heads,

@@ -83,6 +83,12 @@ ConstexprValues hopper_blocks() {
   return {{"BN", 256}, {"BK", is_byte ? 128 : 64}, {"num_warps", 8}, {"num_stages", 4}};
 }
 
+// By tcgen05, which sm_103a has none of for bytes.
+template <class T>
+ConstexprValues sm_103a_blocks() {
+  return std::is_same_v<T, i8> ? gpu_blocks<T>() : hopper_blocks<T>();
+}
+
 // The space of a product of T, and its defaults on GPUs.
 template <class T, class Def>
 Def product_hints(Def def) {
@@ -94,7 +100,9 @@ Def product_hints(Def def) {
       .defaults("amd:gfx1100", rdna_blocks<T>())
       .defaults("amd:gfx1200", rdna_blocks<T>())
       .defaults("cuda", gpu_blocks<T>())
-      .defaults("cuda:sm_90a", hopper_blocks<T>());
+      .defaults("cuda:sm_90a", hopper_blocks<T>())
+      .defaults("cuda:sm_100a", hopper_blocks<T>())
+      .defaults("cuda:sm_103a", sm_103a_blocks<T>());
 }
 
 template <class T>

@@ -199,7 +199,9 @@ const auto& linear_dynamic() {
           // Without matrix instructions a thread holds few sums, and rows of bytes take as much LDS as those of others.
           .defaults("amd:gfx906", {{"BM", 64}, {"BN", 64}, {"BK", 32}, {"num_warps", 4}})
           .defaults("amd:gfx1100", {{"BK", 32}, {"waves_per_eu", 8}})
-          .defaults("amd:gfx1200", {{"BK", 32}, {"waves_per_eu", 8}});
+          .defaults("amd:gfx1200", {{"BK", 32}, {"waves_per_eu", 8}})
+          // A thread has a row of sums, and the factors of all its columns.
+          .defaults("cuda:sm_100a", {{"BN", 128}, {"BK", 128}, {"num_warps", 8}, {"num_stages", 4}});
   return *def;
 }
 
