@@ -16,8 +16,8 @@
 // Two kinds of modules are launched in order all the same:
 // - What `ld.global.nc` reads must not change while its kernel lasts, and a kernel that begins early lasts while others
 //   write.
-// - The copy engine (`cp.async.bulk`) is a proxy of its own (PTX ISA, "Async proxy"). On an H200 products that began
-//   early, and copied what the launch before had just written, saw old values now and then.
+// - On an H200 products by the copy engine (`cp.async.bulk`) that began early, and copied what the launch before had
+//   just written, saw old values now and then. No fence helps, neither between the proxies nor of the tensor map.
 #pragma once
 
 #include <llvm/IR/Module.h>
